@@ -1,0 +1,2 @@
+void kaiju_http_placeholder(void);
+void kaiju_http_placeholder(void) {}

@@ -1,0 +1,2 @@
+void kaiju_link_placeholder(void);
+void kaiju_link_placeholder(void) {}

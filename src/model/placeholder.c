@@ -1,0 +1,2 @@
+void kaiju_model_placeholder(void);
+void kaiju_model_placeholder(void) {}

@@ -1,0 +1,120 @@
+/* The engine of the lead: sequences in, tokens out, over all stages.
+ *
+ * The main thread creates the engine and runs it (engine_run); any thread submits, cancels and asks for status. Tokens
+ * are delivered by the request's callback on the engine's thread: it must not block and must not call the engine,
+ * except engine_cancel. Every accepted request ends with exactly one event that has a finish, whatever happens.
+ */
+#ifndef KAIJU_SCHED_ENGINE_H
+#define KAIJU_SCHED_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "model/checkpoint.h"
+#include "model/plan.h"
+#include "sched/sampler.h"
+
+struct engine;
+
+enum {
+  ENGINE_MAX_NODES = 63 /* besides the lead */
+};
+
+struct engine_options {
+  const char *model;        /* checkpoint directory */
+  const char *const *nodes; /* addresses "host:port" of stages 1…node_count */
+  size_t node_count;
+  const uint32_t *split; /* or NULL: automatic */
+  size_t split_count;
+  uint32_t context;        /* tokens of a sequence at most; 0: the model's maximum */
+  uint32_t parallel;       /* sequences at once; 0: 1 */
+  uint32_t chunk;          /* prefill tokens a step; 0: 512 */
+  uint32_t threads;        /* 0: one per CPU */
+  const char *isa;         /* "auto", … (compute/backend.h) */
+  uint64_t memory;         /* ceiling of this machine; 0: what is available */
+  const char *provider;    /* link/link.h */
+  const uint8_t *key;      /* or NULL */
+  double connect_timeout;  /* seconds to form the cluster at start; 0: 30 */
+  double recovery_timeout; /* seconds a request waits for a lost node; 0: 60 */
+  double deadline;         /* seconds of silence on a link; 0: 10 */
+};
+
+/* Plans, refuses what does not fit, opens the lead's own layers. No network yet. */
+int engine_create(struct engine **engine, const struct engine_options *options, struct kj_error *error);
+void engine_destroy(struct engine *engine);
+
+/* Forms the cluster, warms up, then serves until engine_stop. Returns 0 after engine_stop. `on_ready` (may be NULL) is
+ * called once, when the first token has gone round. A failure before that is returned; later ones start a new epoch. */
+int engine_run(struct engine *engine, void (*on_ready)(void *context), void *context, struct kj_error *error);
+/* Safe from any thread and from a signal handler. */
+void engine_stop(struct engine *engine);
+
+enum finish {
+  FINISH_NONE,   /* not the last event */
+  FINISH_EOS,    /* an end token (delivered in `sampled` too, but it is no text) */
+  FINISH_LENGTH, /* max_tokens or the context is full */
+  FINISH_CANCELLED,
+  FINISH_ERROR /* `error` says why */
+};
+
+struct engine_event {
+  uint64_t request;
+  bool has_token;
+  struct sampled sampled;
+  enum finish finish;
+  uint32_t prompt_tokens, completion_tokens; /* so far; the end token counts */
+  uint32_t prefilled; /* prompt tokens through the pipeline so far; events without a token report it during prefill */
+  const struct kj_error *error; /* FINISH_ERROR */
+};
+
+struct request {
+  const uint32_t *tokens; /* the prompt, at least one; copied */
+  size_t token_count;
+  uint32_t max_tokens; /* 0: until the context is full */
+  bool ignore_eos;
+  struct sampling sampling; /* copied, with its bias */
+  void (*on_event)(void *context, const struct engine_event *event);
+  void *context;
+};
+
+/* Checks and queues. KJ_INVALID (a token id out of range, no tokens), KJ_UNSUPPORTED (prompt and context: the message
+ * has both numbers; prompt + at least one token must fit, and max_tokens is cut to what fits), KJ_CANCELLED when
+ * stopping. */
+int engine_submit(struct engine *engine, const struct request *request, uint64_t *id, struct kj_error *error);
+/* The final event (FINISH_CANCELLED, unless it ended otherwise before) still comes. Unknown ids are ignored. */
+void engine_cancel(struct engine *engine, uint64_t id);
+
+const struct config *engine_config(const struct engine *engine);
+uint32_t engine_context(const struct engine *engine);
+const struct plan *engine_plan(const struct engine *engine);
+
+enum engine_state { ENGINE_CONNECTING, ENGINE_LOADING, ENGINE_READY, ENGINE_RECOVERING, ENGINE_STOPPING };
+
+struct engine_node_status {
+  char name[128]; /* address; "lead" for stage 0 */
+  char engine[64], host[64];
+  uint32_t first_layer, layer_count;
+  uint32_t layers_warm; /* during loading */
+  bool connected;
+  uint64_t peak_memory, planned_memory;
+  double compute_seconds, wait_seconds; /* totals */
+  double round_trip;
+  uint64_t bytes_sent, bytes_received; /* on the lead's link to it */
+};
+
+struct engine_status {
+  enum engine_state state;
+  char reason[1000]; /* when not ready: why */
+  uint64_t epoch;
+  uint32_t running, waiting, kv_blocks, kv_blocks_used;
+  uint64_t requests, finished, cancelled, failed;
+  uint64_t prompt_tokens, completion_tokens, steps;
+  double uptime;
+  size_t node_count; /* lead included */
+  struct engine_node_status nodes[ENGINE_MAX_NODES + 1];
+};
+void engine_get_status(struct engine *engine, struct engine_status *status);
+
+#endif

@@ -1,0 +1,2 @@
+void kaiju_sched_placeholder(void);
+void kaiju_sched_placeholder(void) {}

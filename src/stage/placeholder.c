@@ -1,0 +1,2 @@
+void kaiju_stage_placeholder(void);
+void kaiju_stage_placeholder(void) {}

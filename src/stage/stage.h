@@ -1,0 +1,53 @@
+/* A stage: a contiguous range of a model's layers with its KV pool, computing micro-batches.
+ *
+ * Used in the same way by the lead (for its own layers, possibly none) and by a node. It knows no request: it is told
+ * which KV blocks to read and write. One thread uses a stage at a time.
+ */
+#ifndef KAIJU_STAGE_STAGE_H
+#define KAIJU_STAGE_STAGE_H
+
+#include "base/error.h"
+#include "compute/backend.h"
+#include "model/checkpoint.h"
+
+struct stage;
+
+struct stage_options {
+  struct checkpoint *checkpoint;     /* borrowed */
+  struct backend *backend;           /* borrowed */
+  uint32_t first_layer, layer_count; /* layer_count may be 0 */
+  uint32_t kv_blocks;
+  uint32_t max_batch_tokens; /* bounds batch.tokens */
+};
+
+/* Maps the layers' weights and allocates the pool and activations; reads no weight. */
+int stage_open(struct stage **stage, const struct stage_options *options, struct kj_error *error);
+void stage_close(struct stage *stage);
+
+/* Reads the weights in, a few layers at a time, and runs a token through each group of layers. `progress` may be NULL;
+ * it gets the layers done so far and returns false to cancel (KJ_CANCELLED). */
+int stage_warm(struct stage *stage, bool (*progress)(void *context, uint32_t done, uint32_t total), void *context,
+               struct kj_error *error);
+
+/* Forgets what the KV pool holds: the start of an epoch. */
+void stage_reset(struct stage *stage);
+
+/* Runs the batch through the stage's layers: hidden [batch->tokens, hidden] is overwritten with the result.
+ * KJ_INVALID, with nothing computed, if the batch breaks a rule (block ids out of range, a position beyond the model's,
+ * too many tokens) or if a span's prefix hash is not what the pool holds: KV that has gone out of step is never used.
+ */
+int stage_forward(struct stage *stage, const struct batch *batch, float *hidden, struct kj_error *error);
+
+/* The lead's ends of the model. */
+struct head;
+int head_open(struct head **head, struct checkpoint *checkpoint, struct backend *backend, uint32_t max_batch_tokens,
+              struct kj_error *error);
+void head_close(struct head *head);
+/* Reads the embedding's and head's pages in. */
+void head_warm(struct head *head);
+/* hidden [rows, hidden] = embeddings of the ids (each < vocabulary: KJ_INVALID otherwise). */
+int head_embed(struct head *head, const uint32_t *token_ids, size_t rows, float *hidden, struct kj_error *error);
+/* logits [rows, vocabulary] = head · norm(hidden[rows, hidden]); rows ≤ max_batch_tokens. */
+int head_logits(struct head *head, const float *hidden, size_t rows, float *logits, struct kj_error *error);
+
+#endif

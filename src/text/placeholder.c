@@ -1,0 +1,2 @@
+void kaiju_text_placeholder(void);
+void kaiju_text_placeholder(void) {}
