@@ -1,2 +1,0 @@
-void kaiju_compute_placeholder(void);
-void kaiju_compute_placeholder(void) {}
