@@ -5,8 +5,10 @@
  * whole, and only the pages of those tensors are ever touched. All pointers stay valid until checkpoint_close.
  *
  * Both layouts of experts are read: MLX's stacked `mlp.switch_mlp.gate_proj` [experts, out, in] and one tensor an
- * expert
- * (`mlp.experts.7.gate_proj`). Errors name the file and the tensor.
+ * expert (`mlp.experts.7.gate_proj`). A module that has `.scales` is quantized as config.json says, one that has none
+ * is plain. A tensor that would be left over (a bias, a vision tower, a layer too many) is refused, never ignored, and
+ * so is a shard whose header does not name the tensors that the index places there. Errors name the file and the
+ * tensor; a shard that is not on this machine is KJ_NOT_FOUND. One thread at a time.
  */
 #ifndef KAIJU_MODEL_CHECKPOINT_H
 #define KAIJU_MODEL_CHECKPOINT_H
@@ -61,9 +63,9 @@ int checkpoint_shards(struct checkpoint *checkpoint, uint32_t first, uint32_t co
                       size_t *name_count, struct kj_error *error);
 void checkpoint_names_free(char **names, size_t count);
 
-/* Identity, to tell whether two machines hold the same checkpoint: BLAKE2b-64 over the computation's fields of
- * config.json and over the index; and per shard over its header and file size. A node has only some shards, so shards
- * are compared by name where both sides have them. */
+/* Identity, to tell whether two machines hold the same checkpoint: the first 8 bytes of BLAKE2b-256 over the
+ * computation's fields of config.json (whatever their order and spelling) and over the index; and per shard over its
+ * header and file size. A node has only some shards, so shards are compared by name where both sides have them. */
 enum {
   CHECKPOINT_HASH = 8 /* bytes */
 };

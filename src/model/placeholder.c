@@ -1,2 +1,0 @@
-void kaiju_model_placeholder(void);
-void kaiju_model_placeholder(void) {}
