@@ -7,7 +7,7 @@
  * `tensor_create`, `kv_create` or `check_matrix`, before the first token.
  *
  * Exactness: a row's result depends on that row's inputs alone, bit for bit: not on the other rows, their number, the
- * number of threads, or (for the CPU engine) the instruction set. compute/cpu/reference.h specifies the arithmetic.
+ * number of threads, or (for the CPU engine) the instruction set. compute/cpu/kernels.h specifies the arithmetic.
  */
 #ifndef KAIJU_COMPUTE_BACKEND_H
 #define KAIJU_COMPUTE_BACKEND_H
@@ -46,7 +46,8 @@ struct backend_operations {
   void (*destroy)(struct backend *backend);
   const char *(*describe)(const struct backend *backend); /* "cpu avx512, 2 threads" */
 
-  /* 0 if the engine can compute with this matrix, else KJ_UNSUPPORTED with the reason. */
+  /* 0 if the engine can compute with this matrix, else KJ_UNSUPPORTED with the reason. To be asked for every matrix
+   * before its first use. */
   int (*check_matrix)(const struct backend *backend, const struct matrix *matrix, struct kj_error *error);
   /* Reads the matrix once, so that it is in memory; a GPU engine uploads it. */
   void (*warm_matrix)(struct backend *backend, const struct matrix *matrix);
@@ -108,8 +109,11 @@ struct backend {
 int backend_cpu_create(struct backend **backend, const char *isa, struct threads *threads, size_t max_rows,
                        size_t max_columns, struct kj_error *error);
 
-/* Bytes of scratch memory of backend_cpu_create, and of one KV block of one layer, for the planner. */
+/* For the planner: bytes of the scratch memory of backend_cpu_create, of what routing_create allocates on that engine
+ * (rows, experts and chosen as there), and of one KV block of one layer. UINT64_MAX where that exceeds 64 bits. */
 uint64_t backend_cpu_scratch_bytes(size_t threads, size_t max_rows, size_t max_columns);
+uint64_t backend_cpu_routing_bytes(size_t threads, size_t max_rows, size_t max_columns, size_t rows, uint32_t experts,
+                                   uint32_t chosen);
 uint64_t backend_kv_block_bytes(struct attention_shape shape);
 
 #endif

@@ -1,0 +1,60 @@
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "compute/cpu/engine.h"
+
+enum { WORTH_WAKING = 16384 };
+
+struct loop {
+  atomic_size_t next;
+  size_t items;
+  parallel_body *body;
+  void *context;
+};
+
+static void worker(void *context, size_t slot) {
+  struct loop *loop = context;
+  for (;;) {
+    size_t item = atomic_fetch_add_explicit(&loop->next, 1, memory_order_relaxed);
+    if (item >= loop->items) return;
+    loop->body(loop->context, item, slot);
+  }
+}
+
+void parallel(struct cpu_backend *backend, size_t items, uint64_t work, parallel_body *body, void *context) {
+  if (items <= 1 || backend->thread_count == 1 || work < WORTH_WAKING) {
+    for (size_t item = 0; item < items; item++) body(context, item, 0);
+    return;
+  }
+  struct loop loop = {.items = items, .body = body, .context = context};
+  size_t workers = items < backend->thread_count ? items : backend->thread_count;
+  threads_run(backend->threads, workers, worker, &loop);
+}
+
+size_t parallel_range(const struct cpu_backend *backend, size_t rows, size_t maximum) {
+  size_t range = rows / (4 * backend->thread_count);
+  range = (range + RANGE_MINIMUM - 1) / RANGE_MINIMUM * RANGE_MINIMUM;
+  if (range > maximum) return maximum;
+  return range < RANGE_MINIMUM ? RANGE_MINIMUM : range;
+}
+
+void *carve(struct carver *carver, uint64_t count, uint64_t size) {
+  uint64_t bytes, end;
+  if (!checked_multiply(count, size, &bytes) || !checked_add(bytes, CPU_ALIGNMENT - 1, &bytes) ||
+      !checked_add(carver->used, bytes / CPU_ALIGNMENT * CPU_ALIGNMENT, &end)) {
+    carver->overflow = true;
+    return NULL;
+  }
+  void *piece = carver->memory ? carver->memory + carver->used : NULL;
+  carver->used = end;
+  return piece;
+}
+
+int allocate_aligned(void **memory, uint64_t bytes, const char *what, struct kj_error *error) {
+  *memory = NULL;
+  if (bytes > SIZE_MAX - CPU_ALIGNMENT) return kj_fail_memory(error, what);
+  size_t rounded = (size_t)(bytes + CPU_ALIGNMENT - 1) / CPU_ALIGNMENT * CPU_ALIGNMENT;
+  *memory = aligned_alloc(CPU_ALIGNMENT, rounded > 0 ? rounded : CPU_ALIGNMENT);
+  return *memory ? 0 : kj_fail_memory(error, what);
+}
