@@ -13,10 +13,10 @@
 
 #include "base/error.h"
 #include "model/checkpoint.h"
-#include "model/plan.h"
 #include "sched/sampler.h"
 
 struct engine;
+struct engine_status;
 
 enum {
   ENGINE_MAX_NODES = 63 /* besides the lead */
@@ -39,16 +39,23 @@ struct engine_options {
   double connect_timeout;  /* seconds to form the cluster at start; 0: 30 */
   double recovery_timeout; /* seconds a request waits for a lost node; 0: 60 */
   double deadline;         /* seconds of silence on a link; 0: 10 */
+  double bandwidth;        /* of this machine, bytes a second, for the automatic split; 0: like all others */
+  /* Called on the engine's thread while layers are read in, after each few; may be NULL. */
+  void (*on_progress)(void *progress_context, const struct engine_status *status);
+  void *progress_context;
 };
 
-/* Plans, refuses what does not fit, opens the lead's own layers. No network yet. */
+/* Opens the checkpoint and the lead's ends of the model and checks the split, so that what cannot work is refused
+ * before anything is loaded. No network yet: the plan is made in engine_run, when the nodes have said what memory they
+ * have. */
 int engine_create(struct engine **engine, const struct engine_options *options, struct kj_error *error);
 void engine_destroy(struct engine *engine);
 
-/* Forms the cluster, warms up, then serves until engine_stop. Returns 0 after engine_stop. `on_ready` (may be NULL) is
- * called once, when the first token has gone round. A failure before that is returned; later ones start a new epoch. */
+/* Forms the cluster, warms up, then serves until engine_stop; returns 0 after that. `on_ready` (may be NULL) is called
+ * once, on this thread, when the first token has gone round. A failure before that is returned, and ends the nodes too;
+ * later ones start a new epoch. */
 int engine_run(struct engine *engine, void (*on_ready)(void *context), void *context, struct kj_error *error);
-/* Safe from any thread and from a signal handler. */
+/* Safe from any thread, not from a signal handler. Sequences that are not finished end as FINISH_CANCELLED. */
 void engine_stop(struct engine *engine);
 
 enum finish {
@@ -88,7 +95,6 @@ void engine_cancel(struct engine *engine, uint64_t id);
 
 const struct config *engine_config(const struct engine *engine);
 uint32_t engine_context(const struct engine *engine);
-const struct plan *engine_plan(const struct engine *engine);
 
 enum engine_state { ENGINE_CONNECTING, ENGINE_LOADING, ENGINE_READY, ENGINE_RECOVERING, ENGINE_STOPPING };
 

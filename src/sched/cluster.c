@@ -1,0 +1,328 @@
+#include "sched/cluster.h"
+
+#include <math.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+/* Seconds between attempts to reach a node. */
+static const double RETRY_INTERVAL = 0.5;
+
+struct cluster {
+  struct cluster_options options;
+  struct link_hub *hub;
+  uint64_t session, epoch;
+  struct cluster_node *nodes;
+  size_t count;
+  bool introduced, assigned, ready; /* reported, of the current epoch */
+  bool failed;                      /* reported; nothing more happens until cluster_begin */
+  uint32_t hidden;
+  uint64_t expected_number;
+  uint32_t expected_outputs;
+};
+
+int cluster_open(struct cluster **result, const struct cluster_options *options, struct kj_error *error) {
+  *result = NULL;
+  struct cluster *cluster = calloc(1, sizeof *cluster);
+  if (!cluster) return kj_fail_memory(error, "the cluster");
+  cluster->options = *options;
+  cluster->count = options->count;
+  cluster->nodes = calloc(options->count, sizeof *cluster->nodes);
+  if (!cluster->nodes) {
+    free(cluster);
+    return kj_fail_memory(error, "the cluster");
+  }
+  for (size_t i = 0; i < options->count; i++) cluster->nodes[i].address = options->addresses[i];
+  int code = link_hub_open(&cluster->hub, &options->link, error);
+  if (code) {
+    cluster_close(cluster);
+    return code;
+  }
+  randombytes_buf(&cluster->session, sizeof cluster->session);
+  *result = cluster;
+  return 0;
+}
+
+void cluster_close(struct cluster *cluster) {
+  if (!cluster) return;
+  if (cluster->hub) link_hub_close(cluster->hub);
+  free(cluster->nodes);
+  free(cluster);
+}
+
+uint64_t cluster_epoch(const struct cluster *cluster) { return cluster->epoch; }
+const char *cluster_provider(const struct cluster *cluster) { return link_hub_provider(cluster->hub); }
+
+const struct cluster_node *cluster_nodes(const struct cluster *cluster, size_t *count) {
+  *count = cluster->count;
+  return cluster->nodes;
+}
+
+bool cluster_statistics(struct cluster *cluster, size_t node, struct link_statistics *statistics) {
+  return cluster->nodes[node].link && link_statistics(cluster->hub, cluster->nodes[node].link, statistics);
+}
+
+static void forget_node(struct cluster_node *node) {
+  node->introduced = node->ready = false;
+  node->layers_warm = 0;
+  node->link = 0;
+}
+
+void cluster_begin(struct cluster *cluster) {
+  for (size_t i = 0; i < cluster->count; i++) {
+    if (cluster->nodes[i].link) link_close(cluster->hub, cluster->nodes[i].link);
+    forget_node(&cluster->nodes[i]);
+    cluster->nodes[i].retry_at = cluster->epoch ? clock_seconds() + RETRY_INTERVAL : 0;
+  }
+  cluster->epoch++;
+  cluster->introduced = cluster->assigned = cluster->ready = cluster->failed = false;
+}
+
+static struct cluster_node *find_node(struct cluster *cluster, uint64_t link) {
+  for (size_t i = 0; i < cluster->count; i++)
+    if (cluster->nodes[i].link == link && link) return &cluster->nodes[i];
+  return NULL;
+}
+
+static void fail(struct cluster *cluster, struct cluster_event *event, const struct kj_error *error) {
+  cluster->failed = true;
+  event->kind = CLUSTER_FAILED;
+  event->error = *error;
+}
+
+static int introduce(struct cluster *cluster, const struct cluster_node *node, struct kj_error *error) {
+  struct message_introduce introduction = cluster->options.introduction;
+  introduction.role = ROLE_LEAD;
+  introduction.session = cluster->session;
+  introduction.epoch = cluster->epoch;
+  struct buffer payload = {0};
+  message_encode_introduce(&payload, &introduction);
+  int code = buffer_failed(&payload) ? kj_fail_memory(error, "a message") : 0;
+  if (!code)
+    code = link_send(cluster->hub, node->link, MESSAGE_INTRODUCE, cluster->epoch,
+                     &(struct link_part){payload.data, payload.length}, 1, error);
+  buffer_free(&payload);
+  return code;
+}
+
+static int check_introduction(const struct cluster *cluster, const struct cluster_node *node, struct kj_error *error) {
+  const struct message_introduce *theirs = &node->introduction, *ours = &cluster->options.introduction;
+  if (theirs->role != ROLE_NODE)
+    return kj_fail(error, KJ_REFUSED, "%s is not a node (kaiju node), it is another lead", node->address);
+  if (memcmp(theirs->config_hash, ours->config_hash, sizeof ours->config_hash) != 0) {
+    char here[2 * MESSAGE_HASH + 1], there[2 * MESSAGE_HASH + 1];
+    sodium_bin2hex(here, sizeof here, ours->config_hash, MESSAGE_HASH);
+    sodium_bin2hex(there, sizeof there, theirs->config_hash, MESSAGE_HASH);
+    return kj_fail(error, KJ_REFUSED, "%s holds another checkpoint: its configuration is %s, here it is %s",
+                   node->address, there, here);
+  }
+  for (size_t i = 0; i < cluster->count; i++)
+    if (&cluster->nodes[i] != node && cluster->nodes[i].introduced &&
+        cluster->nodes[i].introduction.session == theirs->session)
+      return kj_fail(error, KJ_REFUSED, "%s and %s are the same node", cluster->nodes[i].address, node->address);
+  return 0;
+}
+
+static bool all(const struct cluster *cluster, bool (*is)(const struct cluster_node *node)) {
+  for (size_t i = 0; i < cluster->count; i++)
+    if (!is(&cluster->nodes[i])) return false;
+  return true;
+}
+
+static bool node_introduced(const struct cluster_node *node) { return node->introduced; }
+static bool node_ready(const struct cluster_node *node) { return node->ready; }
+
+static int handle_result(struct cluster *cluster, const struct cluster_node *node, const struct link_event *frame,
+                         struct cluster_event *event, struct kj_error *error) {
+  if (!cluster->ready || node != &cluster->nodes[cluster->count - 1])
+    return kj_fail(error, KJ_INVALID, "a result that nobody waits for");
+  int code = message_decode_result(&event->result, frame->payload, frame->length, cluster->hidden,
+                                   cluster->expected_outputs, error);
+  if (code) return code;
+  if (event->result.number != cluster->expected_number) {
+    code = kj_fail(error, KJ_INVALID, "the result of micro-batch %llu instead of %llu",
+                   (unsigned long long)event->result.number, (unsigned long long)cluster->expected_number);
+    message_free_result(&event->result);
+    return code;
+  }
+  event->kind = CLUSTER_RESULT;
+  return 0;
+}
+
+static int handle_frame(struct cluster *cluster, struct cluster_node *node, const struct link_event *frame,
+                        struct cluster_event *event, struct kj_error *error) {
+  struct message_progress progress;
+  struct message_ready ready;
+  struct message_fail failure;
+  int code = 0;
+  if (frame->type != MESSAGE_INTRODUCE && frame->epoch != cluster->epoch) return 0; /* of an epoch that is over */
+  switch (frame->type) {
+    case MESSAGE_INTRODUCE:
+      code = message_decode_introduce(&node->introduction, frame->payload, frame->length, error);
+      if (!code) code = check_introduction(cluster, node, error);
+      node->introduced = !code;
+      return code;
+    case MESSAGE_PROGRESS:
+      code = message_decode_progress(&progress, frame->payload, frame->length, error);
+      if (!code) node->layers_warm = progress.done;
+      return code;
+    case MESSAGE_READY:
+      code = message_decode_ready(&ready, frame->payload, frame->length, error);
+      if (code || !cluster->assigned) return code ? code : kj_fail(error, KJ_INVALID, "ready without an assignment");
+      node->ready = true;
+      node->peak_memory = ready.peak_memory;
+      return 0;
+    case MESSAGE_RESULT:
+      return handle_result(cluster, node, frame, event, error);
+    case MESSAGE_FAIL:
+      code = message_decode_fail(&failure, frame->payload, frame->length, error);
+      if (code) return code;
+      return kj_fail(error, failure.code ? (enum kj_code)failure.code : KJ_INTERNAL, "%s", failure.reason);
+    default:
+      return kj_fail(error, KJ_INVALID, "a message of unknown type %u", frame->type);
+  }
+}
+
+static void handle_event(struct cluster *cluster, struct link_event *link, struct cluster_event *event) {
+  struct cluster_node *node = find_node(cluster, link->link);
+  if (!node || cluster->failed) return;
+  struct kj_error error = {0};
+  switch (link->kind) {
+    case LINK_UP:
+      if (introduce(cluster, node, &error)) fail(cluster, event, &error);
+      return;
+    case LINK_FRAME:
+      if (handle_frame(cluster, node, link, event, &error)) {
+        kj_fail_context(&error, "node %s", node->address);
+        fail(cluster, event, &error);
+      }
+      return;
+    case LINK_DOWN:
+      forget_node(node);
+      node->retry_at = clock_seconds() + RETRY_INTERVAL;
+      event->error = link->error;
+      event->kind = CLUSTER_UNREACHED;
+      if (cluster->introduced || link->error.code == KJ_REFUSED || link->error.code == KJ_UNSUPPORTED)
+        fail(cluster, event, &link->error);
+      return;
+  }
+}
+
+/* Connects to every node that is down and due. */
+static void connect_due(struct cluster *cluster, struct cluster_event *event) {
+  double now = clock_seconds();
+  for (size_t i = 0; i < cluster->count && event->kind == CLUSTER_NOTHING; i++) {
+    struct cluster_node *node = &cluster->nodes[i];
+    if (node->link || node->retry_at > now) continue;
+    struct kj_error error;
+    if (link_connect(cluster->hub, node->address, &node->link, &error)) {
+      node->link = 0;
+      node->retry_at = now + RETRY_INTERVAL;
+      event->error = error;
+      event->kind = CLUSTER_UNREACHED;
+      if (error.code == KJ_INVALID || error.code == KJ_REFUSED) fail(cluster, event, &error);
+    }
+  }
+}
+
+void cluster_poll(struct cluster *cluster, struct cluster_event *event) {
+  *event = (struct cluster_event){.kind = CLUSTER_NOTHING};
+  struct link_event link;
+  while (event->kind == CLUSTER_NOTHING && link_next(cluster->hub, &link)) {
+    handle_event(cluster, &link, event);
+    link_event_free(&link);
+  }
+  if (event->kind != CLUSTER_NOTHING || cluster->failed) return;
+  if (cluster->epoch > 0) connect_due(cluster, event);
+  if (event->kind != CLUSTER_NOTHING) return;
+  if (!cluster->introduced && all(cluster, node_introduced)) {
+    cluster->introduced = true;
+    event->kind = CLUSTER_INTRODUCED;
+  } else if (!cluster->ready && cluster->assigned && all(cluster, node_ready)) {
+    cluster->ready = true;
+    event->kind = CLUSTER_READY;
+  }
+}
+
+double cluster_next_retry(const struct cluster *cluster) {
+  double next = INFINITY;
+  if (cluster->failed) return next;
+  for (size_t i = 0; i < cluster->count; i++)
+    if (!cluster->nodes[i].link && cluster->nodes[i].retry_at < next) next = cluster->nodes[i].retry_at;
+  return next;
+}
+
+static int assign_node(struct cluster *cluster, size_t index, struct message_assign *assign, struct kj_error *error) {
+  struct buffer payload = {0};
+  message_encode_assign(&payload, assign);
+  int code = buffer_failed(&payload) ? kj_fail_memory(error, "a message") : 0;
+  if (!code)
+    code = link_send(cluster->hub, cluster->nodes[index].link, MESSAGE_ASSIGN, cluster->epoch,
+                     &(struct link_part){payload.data, payload.length}, 1, error);
+  buffer_free(&payload);
+  return code;
+}
+
+int cluster_assign(struct cluster *cluster, const struct plan *plan, const struct checkpoint_identity *identity,
+                   uint32_t max_batch_tokens, uint32_t hidden, struct kj_error *error) {
+  int code = 0;
+  cluster->hidden = hidden;
+  size_t limit = message_work_limit(max_batch_tokens, hidden, plan->kv_blocks);
+  struct message_shard *shards = calloc(identity->shard_count + 1, sizeof *shards);
+  if (!shards) return kj_fail_memory(error, "the shards' identities");
+  for (size_t i = 0; i < identity->shard_count; i++) {
+    snprintf(shards[i].name, sizeof shards[i].name, "%s", identity->shards[i].name);
+    memcpy(shards[i].hash, identity->shards[i].hash, sizeof shards[i].hash);
+  }
+  for (size_t i = 0; i < cluster->count && !code; i++) {
+    struct message_assign assign = {
+        .session = cluster->session,
+        .epoch = cluster->epoch,
+        .stage = (uint32_t)i + 1,
+        .stage_count = (uint32_t)cluster->count + 1,
+        .first_layer = plan->stages[i + 1].first_layer,
+        .layer_count = plan->stages[i + 1].layer_count,
+        .kv_blocks = plan->kv_blocks,
+        .max_batch_tokens = max_batch_tokens,
+        .shard_count = (uint32_t)identity->shard_count,
+        .shards = shards,
+    };
+    if (i + 1 < cluster->count) snprintf(assign.next, sizeof assign.next, "%s", cluster->nodes[i + 1].address);
+    link_set_limit(cluster->hub, cluster->nodes[i].link, limit);
+    code = assign_node(cluster, i, &assign, error);
+  }
+  free(shards);
+  cluster->assigned = !code;
+  return code;
+}
+
+void cluster_expect(struct cluster *cluster, uint64_t number, uint32_t outputs) {
+  cluster->expected_number = number;
+  cluster->expected_outputs = outputs;
+}
+
+int cluster_send(struct cluster *cluster, const struct message_work *work, struct kj_error *error) {
+  struct buffer head = {0};
+  message_encode_work(&head, work);
+  int code = buffer_failed(&head) ? kj_fail_memory(error, "a message") : 0;
+  const struct link_part parts[] = {{head.data, head.length},
+                                    {work->rows, (size_t)work->batch.tokens * work->hidden * sizeof(float)}};
+  if (!code) code = link_send(cluster->hub, cluster->nodes[0].link, MESSAGE_WORK, cluster->epoch, parts, 2, error);
+  buffer_free(&head);
+  return code;
+}
+
+void cluster_stop(struct cluster *cluster, const struct kj_error *reason) {
+  struct message_fail stop = {.code = (uint32_t)reason->code};
+  snprintf(stop.reason, sizeof stop.reason, "%s", reason->message);
+  struct buffer payload = {0};
+  message_encode_fail(&payload, &stop);
+  for (size_t i = 0; i < cluster->count && !buffer_failed(&payload); i++)
+    if (cluster->nodes[i].link)
+      link_send(cluster->hub, cluster->nodes[i].link, MESSAGE_STOP, cluster->epoch,
+                &(struct link_part){payload.data, payload.length}, 1, NULL);
+  buffer_free(&payload);
+}

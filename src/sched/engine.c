@@ -1,0 +1,260 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "sched/engine_state.h"
+
+static const struct engine_options defaults = {
+    .parallel = 1, .chunk = 512, .connect_timeout = 30, .recovery_timeout = 60, .deadline = 10, .isa = "auto"};
+
+static void apply_defaults(struct engine *engine) {
+  struct engine_options *options = &engine->options;
+  if (!options->parallel) options->parallel = defaults.parallel;
+  if (!options->chunk) options->chunk = defaults.chunk;
+  if (!options->connect_timeout) options->connect_timeout = defaults.connect_timeout;
+  if (!options->recovery_timeout) options->recovery_timeout = defaults.recovery_timeout;
+  if (!options->deadline) options->deadline = defaults.deadline;
+  if (!options->isa) options->isa = defaults.isa;
+  if (!options->memory) options->memory = memory_available();
+  uint32_t longest = engine->config->max_positions;
+  engine->context = options->context && options->context < longest ? options->context : longest;
+  engine->parallel = options->parallel;
+  engine->chunk = options->chunk < engine->context ? options->chunk : engine->context;
+  engine->max_batch_tokens = engine->chunk > engine->parallel ? engine->chunk : engine->parallel;
+}
+
+static int check_options(const struct engine_options *options, struct kj_error *error) {
+  if (options->node_count > ENGINE_MAX_NODES)
+    return kj_fail(error, KJ_INVALID, "%zu nodes were given; at most %d are possible", options->node_count,
+                   ENGINE_MAX_NODES);
+  for (size_t i = 0; i < options->node_count; i++)
+    for (size_t j = 0; j < i; j++)
+      if (strcmp(options->nodes[i], options->nodes[j]) == 0)
+        return kj_fail(error, KJ_INVALID, "the node %s is named twice", options->nodes[i]);
+  if (options->chunk > MESSAGE_MAX_BATCH_TOKENS || options->parallel > MESSAGE_MAX_SPANS)
+    return kj_fail(error, KJ_INVALID, "at most %d tokens a step and %d parallel sequences are possible",
+                   MESSAGE_MAX_BATCH_TOKENS, MESSAGE_MAX_SPANS);
+  return 0;
+}
+
+static size_t largest(size_t a, size_t b) { return a > b ? a : b; }
+
+/* The widest input of any matrix product, which sizes the engine's scratch memory. */
+static size_t widest_input(const struct config *config) {
+  size_t widest = largest(config->hidden, (size_t)config->query_heads * config->head_dim);
+  return largest(widest, largest(config->intermediate, config->expert_intermediate));
+}
+
+static void fill_plan_nodes(struct engine *engine) {
+  const struct engine_options *options = &engine->options;
+  snprintf(engine->plan_nodes[0].name, sizeof engine->plan_nodes[0].name, "lead");
+  engine->plan_nodes[0].memory = options->memory;
+  engine->plan_nodes[0].bandwidth = options->bandwidth;
+  engine->plan_nodes[0].threads = (uint32_t)threads_count(engine->threads);
+  for (size_t i = 0; i < options->node_count; i++)
+    snprintf(engine->plan_nodes[i + 1].name, sizeof engine->plan_nodes[i + 1].name, "%s", options->nodes[i]);
+}
+
+static int open_model(struct engine *engine, struct kj_error *error) {
+  struct engine_options *options = &engine->options;
+  int code = checkpoint_open(&engine->checkpoint, options->model, error);
+  if (code) return code;
+  engine->config = checkpoint_config(engine->checkpoint);
+  apply_defaults(engine);
+  if ((code = threads_create(&engine->threads, options->threads, error))) return code;
+  if ((code = backend_cpu_create(&engine->backend, options->isa, engine->threads, engine->max_batch_tokens,
+                                 widest_input(engine->config), error)))
+    return code;
+  if ((code = head_open(&engine->head, engine->checkpoint, engine->backend, engine->max_batch_tokens, error)))
+    return code;
+  if ((code = sampler_create(&engine->sampler, engine->config->vocabulary, error))) return code;
+  engine->hidden = calloc((size_t)engine->max_batch_tokens * engine->config->hidden, sizeof *engine->hidden);
+  engine->logits = calloc((size_t)ENGINE_LOGIT_ROWS * engine->config->vocabulary, sizeof *engine->logits);
+  if (!engine->hidden || !engine->logits) return kj_fail_memory(error, "hidden states and logits");
+  return 0;
+}
+
+int engine_create(struct engine **result, const struct engine_options *options, struct kj_error *error) {
+  *result = NULL;
+  int code = check_options(options, error);
+  if (code) return code;
+  struct engine *engine = calloc(1, sizeof *engine);
+  if (!engine) return kj_fail_memory(error, "the engine");
+  engine->options = *options;
+  engine->started_at = clock_seconds();
+  engine->next_id = 1;
+  pthread_mutex_init(&engine->mutex, NULL);
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&engine->wake, &attributes);
+  pthread_condattr_destroy(&attributes);
+  code = open_model(engine, error);
+  if (!code) {
+    fill_plan_nodes(engine);
+    struct plan_request request = {.nodes = engine->plan_nodes,
+                                   .node_count = options->node_count + 1,
+                                   .split = options->split,
+                                   .split_count = options->split_count,
+                                   .context = engine->context,
+                                   .parallel = engine->parallel,
+                                   .max_batch_tokens = engine->max_batch_tokens};
+    code = plan_make(&engine->plan, engine->checkpoint, &request, error);
+  }
+  if (!code) {
+    struct schedule_limits limits = {
+        .parallel = engine->parallel, .kv_blocks = engine->plan->kv_blocks, .chunk = engine->max_batch_tokens};
+    code = schedule_create(&engine->schedule, &limits, error);
+  }
+  if (code) {
+    engine_destroy(engine);
+    return code;
+  }
+  engine_publish_status(engine);
+  *result = engine;
+  return 0;
+}
+
+void engine_destroy(struct engine *engine) {
+  if (!engine) return;
+  cluster_close(engine->cluster);
+  micro_batch_free(engine->in_flight);
+  schedule_destroy(engine->schedule);
+  while (engine->inbox) {
+    struct sequence *sequence = engine->inbox;
+    engine->inbox = sequence->next;
+    sequence_free(sequence);
+  }
+  stage_close(engine->stage);
+  head_close(engine->head);
+  sampler_destroy(engine->sampler);
+  if (engine->backend) engine->backend->operations->destroy(engine->backend);
+  threads_destroy(engine->threads);
+  plan_free(engine->plan);
+  checkpoint_close(engine->checkpoint);
+  free(engine->hidden);
+  free(engine->logits);
+  pthread_cond_destroy(&engine->wake);
+  pthread_mutex_destroy(&engine->mutex);
+  free(engine);
+}
+
+void engine_wake(void *context) {
+  struct engine *engine = context;
+  pthread_mutex_lock(&engine->mutex);
+  engine->woken = true;
+  pthread_cond_signal(&engine->wake);
+  pthread_mutex_unlock(&engine->mutex);
+}
+
+void engine_stop(struct engine *engine) {
+  pthread_mutex_lock(&engine->mutex);
+  engine->stop = true;
+  engine->woken = true;
+  pthread_cond_signal(&engine->wake);
+  pthread_mutex_unlock(&engine->mutex);
+}
+
+static int check_request(const struct engine *engine, const struct request *request, struct kj_error *error) {
+  if (request->token_count == 0) return kj_fail(error, KJ_INVALID, "the prompt is empty");
+  if (request->token_count >= engine->context)
+    return kj_fail(error, KJ_UNSUPPORTED,
+                   "the prompt has %zu tokens, but the context is %u tokens long and at least one must be left for the "
+                   "answer",
+                   request->token_count, engine->context);
+  for (size_t i = 0; i < request->token_count; i++)
+    if (request->tokens[i] >= engine->config->vocabulary)
+      return kj_fail(error, KJ_INVALID, "token %zu of the prompt is %u, beyond the vocabulary of %u", i,
+                     request->tokens[i], engine->config->vocabulary);
+  return 0;
+}
+
+int engine_submit(struct engine *engine, const struct request *request, uint64_t *id, struct kj_error *error) {
+  int code = check_request(engine, request, error);
+  if (code) return code;
+  uint32_t room = engine->context - (uint32_t)request->token_count;
+  uint32_t max_tokens = request->max_tokens && request->max_tokens < room ? request->max_tokens : room;
+  struct sequence *sequence;
+  if ((code = sequence_create(&sequence, 0, request, max_tokens, error))) return code;
+  pthread_mutex_lock(&engine->mutex);
+  if (engine->stop) {
+    code = kj_fail(error, KJ_CANCELLED, "the server is shutting down");
+  } else {
+    *id = sequence->id = engine->next_id++;
+    struct sequence **end = &engine->inbox;
+    while (*end) end = &(*end)->next;
+    *end = sequence;
+    sequence->next_live = engine->live;
+    engine->live = sequence;
+    engine->status.requests++;
+    engine->woken = true;
+    pthread_cond_signal(&engine->wake);
+  }
+  pthread_mutex_unlock(&engine->mutex);
+  if (code) sequence_free(sequence);
+  return code;
+}
+
+void engine_cancel(struct engine *engine, uint64_t id) {
+  pthread_mutex_lock(&engine->mutex);
+  for (struct sequence *sequence = engine->live; sequence; sequence = sequence->next_live)
+    if (sequence->id == id) atomic_store(&sequence->cancelled, true);
+  engine->woken = true;
+  pthread_cond_signal(&engine->wake);
+  pthread_mutex_unlock(&engine->mutex);
+}
+
+const struct config *engine_config(const struct engine *engine) { return engine->config; }
+uint32_t engine_context(const struct engine *engine) { return engine->context; }
+
+static void fill_node_status(struct engine *engine, size_t index, struct engine_node_status *node) {
+  const struct plan_stage *stage = &engine->plan->stages[index];
+  node->first_layer = stage->first_layer;
+  node->layer_count = stage->layer_count;
+  node->planned_memory = stage->peak;
+  node->compute_seconds = engine->stage_compute[index];
+  node->wait_seconds = engine->stage_wait[index];
+  if (index == 0) {
+    snprintf(node->name, sizeof node->name, "lead");
+    snprintf(node->engine, sizeof node->engine, "%s", engine->backend->operations->describe(engine->backend));
+    node->connected = true;
+    node->peak_memory = memory_peak();
+    return;
+  }
+  size_t count;
+  const struct cluster_node *known = &cluster_nodes(engine->cluster, &count)[index - 1];
+  snprintf(node->name, sizeof node->name, "%s", known->address);
+  snprintf(node->engine, sizeof node->engine, "%s", known->introduction.engine);
+  snprintf(node->host, sizeof node->host, "%s", known->introduction.host);
+  node->connected = known->introduced;
+  node->layers_warm = known->layers_warm;
+  node->peak_memory = known->peak_memory;
+  struct link_statistics statistics;
+  if (cluster_statistics(engine->cluster, index - 1, &statistics)) {
+    node->round_trip = statistics.round_trip;
+    node->bytes_sent = statistics.bytes_sent;
+    node->bytes_received = statistics.bytes_received;
+  }
+}
+
+void engine_publish_status(struct engine *engine) {
+  struct engine_status *status = &engine->progress;
+  if (engine->schedule) schedule_counts(engine->schedule, &status->running, &status->waiting, &status->kv_blocks_used);
+  status->kv_blocks = engine->plan->kv_blocks;
+  status->epoch = engine->cluster ? cluster_epoch(engine->cluster) : 0;
+  status->node_count = engine->cluster ? engine->options.node_count + 1 : 1;
+  for (size_t i = 0; i < status->node_count; i++) fill_node_status(engine, i, &status->nodes[i]);
+  pthread_mutex_lock(&engine->mutex);
+  status->requests = engine->status.requests;
+  engine->status = *status;
+  pthread_mutex_unlock(&engine->mutex);
+}
+
+void engine_get_status(struct engine *engine, struct engine_status *status) {
+  pthread_mutex_lock(&engine->mutex);
+  *status = engine->status;
+  for (struct sequence *sequence = engine->inbox; sequence; sequence = sequence->next) status->waiting++;
+  pthread_mutex_unlock(&engine->mutex);
+  status->uptime = clock_seconds() - engine->started_at;
+}

@@ -1,0 +1,338 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "sched/engine_state.h"
+
+static void set_state(struct engine *engine, enum engine_state state, const char *reason) {
+  engine->progress.state = state;
+  snprintf(engine->progress.reason, sizeof engine->progress.reason, "%s", reason);
+  engine_publish_status(engine);
+}
+
+static bool stopping(struct engine *engine) {
+  pthread_mutex_lock(&engine->mutex);
+  bool stop = engine->stop;
+  pthread_mutex_unlock(&engine->mutex);
+  return stop;
+}
+
+static void report_progress(struct engine *engine) {
+  engine_publish_status(engine);
+  if (engine->options.on_progress) engine->options.on_progress(engine->options.progress_context, &engine->progress);
+}
+
+/* After a few of the lead's own layers: shows the progress and notices what ends the warm-up early. */
+static bool on_layers_warm(void *context, uint32_t done, uint32_t total) {
+  struct engine *engine = context;
+  (void)total;
+  engine->progress.nodes[0].layers_warm = done;
+  if (engine->cluster) {
+    struct cluster_event event;
+    cluster_poll(engine->cluster, &event);
+    if (event.kind == CLUSTER_FAILED) {
+      engine->warm_error = event.error;
+      return false;
+    }
+  }
+  report_progress(engine);
+  return !stopping(engine);
+}
+
+/* The plan with what the nodes have said of themselves; the split of the first epoch stays. */
+static int make_plan(struct engine *engine, struct kj_error *error) {
+  size_t count = engine->options.node_count + 1;
+  if (engine->cluster) {
+    size_t nodes;
+    const struct cluster_node *known = cluster_nodes(engine->cluster, &nodes);
+    for (size_t i = 0; i < nodes; i++) {
+      engine->plan_nodes[i + 1].memory = known[i].introduction.memory;
+      engine->plan_nodes[i + 1].bandwidth = known[i].introduction.bandwidth;
+      engine->plan_nodes[i + 1].threads = known[i].introduction.threads;
+    }
+  }
+  struct plan_request request = {.nodes = engine->plan_nodes,
+                                 .node_count = count,
+                                 .split = engine->options.split,
+                                 .split_count = engine->options.split_count,
+                                 .context = engine->context,
+                                 .parallel = engine->parallel,
+                                 .max_batch_tokens = engine->max_batch_tokens};
+  if (engine->split_known) {
+    request.split = engine->split;
+    request.split_count = count;
+  }
+  struct plan *plan;
+  int code = plan_make(&plan, engine->checkpoint, &request, error);
+  if (code) return code;
+  plan_free(engine->plan);
+  engine->plan = plan;
+  for (size_t i = 0; i < count; i++) engine->split[i] = plan->stages[i].layer_count;
+  engine->split_known = true;
+  return 0;
+}
+
+/* Opens the lead's own layers once the split is known; warms them on the first time. */
+static int open_stage(struct engine *engine, struct kj_error *error) {
+  const struct plan_stage *own = &engine->plan->stages[0];
+  struct stage_options options = {.checkpoint = engine->checkpoint,
+                                  .backend = engine->backend,
+                                  .first_layer = own->first_layer,
+                                  .layer_count = own->layer_count,
+                                  .kv_blocks = engine->plan->kv_blocks,
+                                  .max_batch_tokens = engine->max_batch_tokens};
+  int code = stage_open(&engine->stage, &options, error);
+  if (code) return code;
+  set_state(engine, ENGINE_LOADING, "the weights are being read");
+  head_warm(engine->head);
+  report_progress(engine);
+  code = stage_warm(engine->stage, on_layers_warm, engine, error);
+  if (code && engine->warm_error.code) {
+    if (error) *error = engine->warm_error;
+    code = engine->warm_error.code;
+  }
+  return code;
+}
+
+static int begin_epoch_work(struct engine *engine, struct kj_error *error) {
+  int code = make_plan(engine, error);
+  if (code) return code;
+  if (engine->cluster) {
+    struct checkpoint_identity identity = {0};
+    code = checkpoint_identity(engine->checkpoint, 0, engine->config->layers, true, &identity, error);
+    if (!code)
+      code = cluster_assign(engine->cluster, engine->plan, &identity, engine->max_batch_tokens, engine->config->hidden,
+                            error);
+    checkpoint_identity_free(&identity);
+    if (code) return code;
+  }
+  if (!engine->stage) return open_stage(engine, error);
+  stage_reset(engine->stage);
+  return 0;
+}
+
+static int open_cluster(struct engine *engine, struct kj_error *error) {
+  struct checkpoint_identity identity = {0};
+  int code = checkpoint_identity(engine->checkpoint, 0, 0, true, &identity, error);
+  if (code) return code;
+  const struct engine_options *options = &engine->options;
+  struct cluster_options cluster = {
+      .addresses = options->nodes,
+      .count = options->node_count,
+      .link = {.provider = options->provider,
+               .key = options->key,
+               .deadline = options->deadline,
+               .notify = engine_wake,
+               .context = engine},
+      .introduction = {.memory = options->memory,
+                       .bandwidth = options->bandwidth,
+                       .threads = (uint32_t)threads_count(engine->threads)},
+  };
+  struct message_introduce *introduction = &cluster.introduction;
+  snprintf(introduction->version, sizeof introduction->version, "%s", KAIJU_VERSION);
+  snprintf(introduction->engine, sizeof introduction->engine, "%s",
+           engine->backend->operations->describe(engine->backend));
+  gethostname(introduction->host, sizeof introduction->host - 1);
+  memcpy(introduction->config_hash, identity.config, sizeof introduction->config_hash);
+  checkpoint_identity_free(&identity);
+  if ((code = cluster_open(&engine->cluster, &cluster, error))) return code;
+  log_info("connecting to %zu %s over %s", options->node_count, options->node_count == 1 ? "node" : "nodes",
+           cluster_provider(engine->cluster));
+  cluster_begin(engine->cluster);
+  return 0;
+}
+
+/* The epoch is over: keeps weights, clients and tokens, and starts the next one. */
+static void recover(struct engine *engine, const struct kj_error *error) {
+  log_warning("epoch %llu ended: %s", (unsigned long long)cluster_epoch(engine->cluster), error->message);
+  engine->ring_proven = false;
+  engine->next_number = 0;
+  bool hopeless = engine->in_flight && ++engine->fruitless_epochs >= 3;
+  struct micro_batch *lost = engine->in_flight;
+  engine->in_flight = NULL;
+  schedule_reset(engine->schedule);
+  for (uint32_t i = 0; lost && hopeless && i < lost->batch.span_count; i++)
+    engine_finish(engine, lost->sequences[i], FINISH_ERROR, NULL, error);
+  if (hopeless) engine->fruitless_epochs = 0;
+  micro_batch_free(lost);
+  if (engine->progress.state == ENGINE_READY)
+    for (struct sequence *sequence = schedule_first(engine->schedule); sequence; sequence = sequence->next)
+      sequence->stalled_since = clock_seconds();
+  set_state(engine, ENGINE_RECOVERING, error->message);
+  cluster_begin(engine->cluster);
+}
+
+static void become_ready(struct engine *engine, void (*on_ready)(void *context), void *context) {
+  set_state(engine, ENGINE_READY, "");
+  for (struct sequence *sequence = schedule_first(engine->schedule); sequence; sequence = sequence->next)
+    sequence->stalled_since = 0;
+  if (engine->started) {
+    log_info("epoch %llu: all nodes are back", (unsigned long long)cluster_epoch(engine->cluster));
+    return;
+  }
+  engine->started = true;
+  log_info("ready after %.1f s: peak memory %.2f GB of %.2f GB planned", clock_seconds() - engine->started_at,
+           (double)memory_peak() * 1e-9, (double)engine->plan->stages[0].peak * 1e-9);
+  if (on_ready) on_ready(context);
+}
+
+static void take_result(struct engine *engine, struct message_result *result, void (*on_ready)(void *context),
+                        void *context) {
+  for (uint32_t i = 1; i < result->timing_count && i <= engine->options.node_count; i++) {
+    engine->stage_compute[i] += result->timings[i].compute;
+    engine->stage_wait[i] += result->timings[i].wait;
+  }
+  if (!engine->ring_proven) {
+    engine->ring_proven = true;
+    become_ready(engine, on_ready, context);
+  } else if (engine->in_flight) {
+    engine_complete(engine, result->rows);
+  }
+  message_free_result(result);
+}
+
+/* Handles one event of the cluster; *happened says whether there was one. An error is final: only before the first
+ * token has gone round. */
+static int serve_cluster(struct engine *engine, void (*on_ready)(void *context), void *context, bool *happened,
+                         struct kj_error *error) {
+  struct cluster_event event;
+  struct kj_error failure = {0};
+  int code = 0;
+  cluster_poll(engine->cluster, &event);
+  *happened = event.kind != CLUSTER_NOTHING;
+  switch (event.kind) {
+    case CLUSTER_NOTHING:
+      return 0;
+    case CLUSTER_INTRODUCED:
+      code = begin_epoch_work(engine, &failure);
+      break;
+    case CLUSTER_READY:
+      code = engine_prove_ring(engine, &failure);
+      break;
+    case CLUSTER_RESULT:
+      take_result(engine, &event.result, on_ready, context);
+      return 0;
+    case CLUSTER_UNREACHED:
+      if (strcmp(engine->progress.reason, event.error.message) != 0) {
+        log_info("waiting: %s", event.error.message);
+        set_state(engine, engine->started ? ENGINE_RECOVERING : ENGINE_CONNECTING, event.error.message);
+      }
+      if (engine->started || clock_seconds() - engine->started_at < engine->options.connect_timeout) return 0;
+      failure = event.error;
+      code = KJ_TIMEOUT;
+      break;
+    case CLUSTER_FAILED:
+      failure = event.error;
+      code = failure.code ? failure.code : KJ_INTERNAL;
+      break;
+  }
+  report_progress(engine);
+  if (!code) return 0;
+  if (engine->started) {
+    recover(engine, &failure);
+    return 0;
+  }
+  if (error) *error = failure;
+  return code;
+}
+
+/* Moves what other threads have submitted into the schedule. */
+static void take_inbox(struct engine *engine) {
+  pthread_mutex_lock(&engine->mutex);
+  struct sequence *sequence = engine->inbox;
+  engine->inbox = NULL;
+  pthread_mutex_unlock(&engine->mutex);
+  while (sequence) {
+    struct sequence *next = sequence->next;
+    sequence->next = NULL;
+    if (engine->progress.state != ENGINE_READY) sequence->stalled_since = clock_seconds();
+    schedule_add(engine->schedule, sequence);
+    sequence = next;
+  }
+}
+
+/* Ends the sequences that nobody wants any more or that have waited too long for a lost node. */
+static void drop_sequences(struct engine *engine) {
+  double now = clock_seconds();
+  struct sequence *next;
+  for (struct sequence *sequence = schedule_first(engine->schedule); sequence; sequence = next) {
+    next = sequence->next;
+    if (sequence->in_flight) continue;
+    if (atomic_load(&sequence->cancelled)) {
+      engine_finish(engine, sequence, FINISH_CANCELLED, NULL, NULL);
+    } else if (sequence->stalled_since > 0 && now - sequence->stalled_since > engine->options.recovery_timeout) {
+      struct kj_error error;
+      kj_fail(&error, KJ_TIMEOUT, "the cluster did not recover within %.0f s: %.800s", engine->options.recovery_timeout,
+              engine->progress.reason);
+      engine_finish(engine, sequence, FINISH_ERROR, NULL, &error);
+    }
+  }
+}
+
+/* When something must be done even if nobody wakes the engine. */
+static double next_deadline(struct engine *engine) {
+  double next = engine->cluster ? cluster_next_retry(engine->cluster) : INFINITY;
+  for (struct sequence *sequence = schedule_first(engine->schedule); sequence; sequence = sequence->next)
+    if (sequence->stalled_since > 0) next = fmin(next, sequence->stalled_since + engine->options.recovery_timeout);
+  return next;
+}
+
+static void wait_for_work(struct engine *engine) {
+  double deadline = next_deadline(engine);
+  pthread_mutex_lock(&engine->mutex);
+  while (!engine->woken && clock_seconds() < deadline) {
+    if (isinf(deadline)) {
+      pthread_cond_wait(&engine->wake, &engine->mutex);
+    } else {
+      double until = deadline + 1e-3;
+      struct timespec time = {.tv_sec = (time_t)until, .tv_nsec = (long)((until - floor(until)) * 1e9)};
+      pthread_cond_timedwait(&engine->wake, &engine->mutex, &time);
+    }
+  }
+  engine->woken = false;
+  pthread_mutex_unlock(&engine->mutex);
+}
+
+static void cancel_everything(struct engine *engine) {
+  set_state(engine, ENGINE_STOPPING, "the server is shutting down");
+  if (engine->in_flight) schedule_reset(engine->schedule);
+  micro_batch_free(engine->in_flight);
+  engine->in_flight = NULL;
+  take_inbox(engine);
+  while (schedule_first(engine->schedule))
+    engine_finish(engine, schedule_first(engine->schedule), FINISH_CANCELLED, NULL, NULL);
+}
+
+static int serve(struct engine *engine, void (*on_ready)(void *context), void *context, struct kj_error *error) {
+  int code = 0;
+  while (!stopping(engine)) {
+    bool happened = false;
+    take_inbox(engine);
+    drop_sequences(engine);
+    if (engine->cluster && (code = serve_cluster(engine, on_ready, context, &happened, error))) return code;
+    if (engine->progress.state == ENGINE_READY && !engine->in_flight) happened |= engine_launch(engine);
+    engine_publish_status(engine);
+    if (!happened) wait_for_work(engine);
+  }
+  return 0;
+}
+
+int engine_run(struct engine *engine, void (*on_ready)(void *context), void *context, struct kj_error *error) {
+  int code;
+  if (engine->options.node_count > 0) {
+    code = open_cluster(engine, error);
+  } else {
+    code = begin_epoch_work(engine, error);
+    if (!code) code = engine_prove_ring(engine, error);
+    if (!code) become_ready(engine, on_ready, context);
+  }
+  if (!code) code = serve(engine, on_ready, context, error);
+  if (code == KJ_CANCELLED && stopping(engine)) code = 0;
+  if (code && engine->cluster && error) cluster_stop(engine->cluster, error);
+  cancel_everything(engine);
+  return code;
+}

@@ -1,0 +1,70 @@
+/* The engine's parts, shared by engine.c (what other threads call), engine_run.c (the cluster and its epochs) and
+ * engine_step.c (micro-batches). Only what stands under `mutex` may be touched off the engine's thread.
+ */
+#ifndef KAIJU_SCHED_ENGINE_STATE_H
+#define KAIJU_SCHED_ENGINE_STATE_H
+
+#include <pthread.h>
+
+#include "sched/cluster.h"
+#include "sched/engine.h"
+#include "sched/schedule.h"
+#include "stage/stage.h"
+
+enum {
+  ENGINE_LOGIT_ROWS = 8 /* rows of logits at a time */
+};
+
+struct engine {
+  struct engine_options options;
+  uint32_t context, parallel, chunk, max_batch_tokens;
+  struct checkpoint *checkpoint;
+  const struct config *config;
+  struct threads *threads;
+  struct backend *backend;
+  struct head *head;
+  struct stage *stage; /* NULL until the split is known */
+  struct plan *plan;
+  struct plan_node plan_nodes[ENGINE_MAX_NODES + 1];
+  uint32_t split[ENGINE_MAX_NODES + 1]; /* of the first plan; later epochs keep it */
+  bool split_known;
+  struct cluster *cluster; /* NULL without nodes */
+  struct schedule *schedule;
+  struct sampler *sampler;
+
+  float *hidden; /* [max_batch_tokens, hidden] */
+  float *logits; /* [ENGINE_LOGIT_ROWS, vocabulary] */
+  struct micro_batch *in_flight;
+  uint64_t next_number;      /* of the next micro-batch of this epoch */
+  bool ring_proven;          /* the warm-up token of this epoch has gone round */
+  unsigned fruitless_epochs; /* that failed in a row without a micro-batch coming back */
+  bool started;              /* was ready once */
+  double started_at, last_finished_at;
+  struct kj_error warm_error; /* what ended a warm-up early */
+  double stage_compute[ENGINE_MAX_NODES + 1], stage_wait[ENGINE_MAX_NODES + 1];
+  struct engine_status progress; /* working copy of the status */
+
+  pthread_mutex_t mutex;
+  pthread_cond_t wake;
+  bool woken, stop;       /* under mutex, as all below */
+  struct sequence *inbox; /* submitted, oldest first */
+  struct sequence *live;  /* all not finished, inbox included; linked by next_live */
+  uint64_t next_id;
+  struct engine_status status; /* as of the last turn of the loop */
+};
+
+/* Wakes the engine's thread; may be given as a callback. */
+void engine_wake(void *engine);
+void engine_publish_status(struct engine *engine);
+
+/* Composes and computes the next micro-batch if there is one; false if there was nothing to do. */
+bool engine_launch(struct engine *engine);
+/* Sends the warm-up token of the epoch round the ring. */
+int engine_prove_ring(struct engine *engine, struct kj_error *error);
+/* The micro-batch in flight came back with the rows that were wanted [outputs, hidden]. */
+void engine_complete(struct engine *engine, const float *rows);
+/* Ends a sequence that is not in flight: last event, then gone. */
+void engine_finish(struct engine *engine, struct sequence *sequence, enum finish finish, const struct sampled *sampled,
+                   const struct kj_error *error);
+
+#endif

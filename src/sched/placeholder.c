@@ -1,2 +1,0 @@
-void kaiju_sched_placeholder(void);
-void kaiju_sched_placeholder(void) {}

@@ -1,2 +1,0 @@
-void kaiju_stage_placeholder(void);
-void kaiju_stage_placeholder(void) {}
