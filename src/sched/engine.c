@@ -38,14 +38,6 @@ static int check_options(const struct engine_options *options, struct kj_error *
   return 0;
 }
 
-static size_t largest(size_t a, size_t b) { return a > b ? a : b; }
-
-/* The widest input of any matrix product, which sizes the engine's scratch memory. */
-static size_t widest_input(const struct config *config) {
-  size_t widest = largest(config->hidden, (size_t)config->query_heads * config->head_dim);
-  return largest(widest, largest(config->intermediate, config->expert_intermediate));
-}
-
 static void fill_plan_nodes(struct engine *engine) {
   const struct engine_options *options = &engine->options;
   snprintf(engine->plan_nodes[0].name, sizeof engine->plan_nodes[0].name, "lead");
@@ -64,7 +56,7 @@ static int open_model(struct engine *engine, struct kj_error *error) {
   apply_defaults(engine);
   if ((code = threads_create(&engine->threads, options->threads, error))) return code;
   if ((code = backend_cpu_create(&engine->backend, options->isa, engine->threads, engine->max_batch_tokens,
-                                 widest_input(engine->config), error)))
+                                 stage_widest_input(engine->config), error)))
     return code;
   if ((code = head_open(&engine->head, engine->checkpoint, engine->backend, engine->max_batch_tokens, error)))
     return code;

@@ -104,17 +104,6 @@ void engine_complete(struct engine *engine, const float *rows) {
   micro_batch_free(micro_batch);
 }
 
-/* Moves the rows that are wanted to the front: the last `outputs` of each span. */
-static void pack_outputs(const struct batch *batch, size_t hidden, float *rows) {
-  size_t from = 0, to = 0;
-  for (uint32_t i = 0; i < batch->span_count; i++) {
-    const struct span *span = &batch->spans[i];
-    from += span->tokens;
-    memmove(rows + to * hidden, rows + (from - span->outputs) * hidden, span->outputs * hidden * sizeof *rows);
-    to += span->outputs;
-  }
-}
-
 /* Runs the lead's own layers on the batch and, with nodes, sends it on. */
 static int compute(struct engine *engine, const struct batch *batch, uint64_t number, struct kj_error *error) {
   double begin = clock_seconds();
@@ -136,7 +125,7 @@ static int compute(struct engine *engine, const struct batch *batch, uint64_t nu
   engine->stage_compute[0] += timing.compute;
   engine->stage_wait[0] += timing.wait;
   if (!engine->cluster) {
-    pack_outputs(batch, engine->config->hidden, engine->hidden);
+    stage_pack_outputs(batch, engine->config->hidden, engine->hidden);
     return 0;
   }
   struct message_work work = {.number = number,

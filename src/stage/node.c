@@ -151,18 +151,14 @@ static bool on_layers_warm(void *context, uint32_t done, uint32_t total) {
   return send_message(node, node->lead, MESSAGE_PROGRESS, &payload, NULL) == 0 && !stopping(node);
 }
 
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-
 /* The engine's scratch memory follows the batch size, which the lead chooses. */
 static int open_backend(struct node *node, size_t rows, struct kj_error *error) {
   if (node->backend && node->backend_rows >= rows) return 0;
   if (node->backend) node->backend->operations->destroy(node->backend);
   node->backend = NULL;
-  const struct config *config = checkpoint_config(node->checkpoint);
-  size_t columns = larger(larger(config->hidden, (size_t)config->query_heads * config->head_dim),
-                          larger(config->intermediate, config->expert_intermediate));
   node->backend_rows = rows;
-  return backend_cpu_create(&node->backend, node->options.isa, node->threads, rows, columns, error);
+  return backend_cpu_create(&node->backend, node->options.isa, node->threads, rows,
+                            stage_widest_input(checkpoint_config(node->checkpoint)), error);
 }
 
 static bool same_stage(const struct stage_options *a, const struct stage_options *b) {
@@ -271,17 +267,6 @@ static int take_assignment(struct node *node, const struct link_event *frame, st
   return report_ready(node, error);
 }
 
-/* Moves the rows that the lead wants to the front: the last `outputs` of each span. */
-static void pack_outputs(const struct batch *batch, size_t hidden, float *rows) {
-  size_t from = 0, to = 0;
-  for (uint32_t i = 0; i < batch->span_count; i++) {
-    const struct span *span = &batch->spans[i];
-    from += span->tokens;
-    memmove(rows + to * hidden, rows + (from - span->outputs) * hidden, span->outputs * hidden * sizeof *rows);
-    to += span->outputs;
-  }
-}
-
 static int pass_on(struct node *node, struct message_work *work, struct kj_error *error) {
   bool last = node->downstream == node->lead;
   struct buffer head = {0};
@@ -292,7 +277,7 @@ static int pass_on(struct node *node, struct message_work *work, struct kj_error
                                     .outputs = work->batch.outputs,
                                     .timing_count = work->timing_count};
     memcpy(result.timings, work->timings, sizeof result.timings);
-    pack_outputs(&work->batch, work->hidden, node->hidden);
+    stage_pack_outputs(&work->batch, work->hidden, node->hidden);
     rows = work->batch.outputs;
     message_encode_result(&head, &result);
   } else {
@@ -441,9 +426,7 @@ static int handle_up(struct node *node, const struct link_event *event, struct k
 }
 
 /* Permanent faults of this node's own: it would fail in the same way for every lead. */
-static bool own_fault(enum kj_code code) {
-  return code == KJ_NOT_FOUND || code == KJ_UNSUPPORTED || code == KJ_MEMORY || code == KJ_IO;
-}
+static bool own_fault(enum kj_code code) { return code == KJ_NOT_FOUND || code == KJ_UNSUPPORTED || code == KJ_IO; }
 
 static int handle_event(struct node *node, struct link_event *event, struct kj_error *error) {
   struct kj_error problem = {0};
@@ -462,7 +445,7 @@ static int handle_event(struct node *node, struct link_event *event, struct kj_e
   }
   if (!code) return 0;
   fail_epoch(node, &problem);
-  if (!assigning || !own_fault((enum kj_code)code)) return 0;
+  if (node->backend && !(assigning && own_fault((enum kj_code)code))) return 0;
   if (error) *error = problem;
   return code;
 }

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/rope.h"
 #include "stage/layer.h"
@@ -175,4 +176,21 @@ int stage_forward(struct stage *stage, const struct batch *batch, float *hidden,
   backend->operations->finish(backend);
   backend->operations->download(backend, stage->hidden, 0, batch->tokens, hidden);
   return 0;
+}
+
+void stage_pack_outputs(const struct batch *batch, size_t hidden, float *rows) {
+  size_t from = 0, to = 0;
+  for (uint32_t i = 0; i < batch->span_count; i++) {
+    const struct span *span = &batch->spans[i];
+    from += span->tokens;
+    memmove(rows + to * hidden, rows + (from - span->outputs) * hidden, span->outputs * hidden * sizeof *rows);
+    to += span->outputs;
+  }
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+size_t stage_widest_input(const struct config *config) {
+  return larger(larger(config->hidden, (size_t)config->query_heads * config->head_dim),
+                larger(config->intermediate, config->expert_intermediate));
 }
