@@ -213,7 +213,7 @@ static int compare_with_index(const struct checkpoint *checkpoint, uint32_t shar
   for (size_t i = 0; i < checkpoint->entry_count; i++) {
     const struct index_entry *entry = &checkpoint->entries[i];
     if (entry->shard == shard && !safetensors_find(file, entry->name))
-      return kj_fail(error, KJ_NOT_FOUND, "%s: has no tensor %.200s, which %s places there", safetensors_path(file),
+      return kj_fail(error, KJ_INVALID, "%s: has no tensor %.200s, which %s places there", safetensors_path(file),
                      entry->name, index_name);
   }
   return 0;

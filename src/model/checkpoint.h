@@ -46,13 +46,16 @@ int checkpoint_layer(struct checkpoint *checkpoint, uint32_t layer, struct layer
 void layer_weights_free(struct layer_weights *weights);
 int checkpoint_head(struct checkpoint *checkpoint, struct head_weights *weights, struct kj_error *error);
 
-/* Sizes for the planner, from headers alone (read, not mapped; no weight page is touched). */
+/* Sizes for the planner, from headers alone (read, not mapped; no weight page is touched). A node needs only its own
+ * shards, yet may have to plan: the sizes of what lies in the others follow from config.json, with `estimated` set.
+ * They are exact where scales and plain tensors are 16 bits wide. */
 struct checkpoint_sizes {
   uint32_t layers;
   uint64_t *layer_bytes;                            /* [layers] bytes of all tensors of a layer */
   uint64_t *expert_bytes;                           /* [layers] of these, the stacked or separate experts' */
   uint64_t embedding_bytes, norm_bytes, head_bytes; /* head_bytes is 0 with tied embeddings */
   uint64_t total_bytes;
+  bool estimated;
 };
 int checkpoint_sizes(struct checkpoint *checkpoint, struct checkpoint_sizes *sizes, struct kj_error *error);
 void checkpoint_sizes_free(struct checkpoint_sizes *sizes);

@@ -31,12 +31,15 @@ struct checkpoint {
 
 /* NULL where the checkpoint has no such tensor. */
 struct index_entry *checkpoint_entry(const struct checkpoint *checkpoint, const char *name);
-/* Opens a shard (reads its header) if it is not yet open; `why` is the tensor that asks for it. */
+/* Opens a shard (reads its header) if it is not yet open; `why` is the tensor that asks for it. KJ_NOT_FOUND only where
+ * the file is not there. */
 int checkpoint_open_shard(struct checkpoint *checkpoint, uint32_t shard, const char *why, struct kj_error *error);
 
-/* As checkpoint_layer and checkpoint_head, but without mapping: the matrices' pointers are NULL. */
+/* As checkpoint_layer and checkpoint_head, but without mapping: the matrices' pointers are NULL. Where a shard is not
+ * on this machine, *estimated becomes true and its matrices are what config.json says, with numbers of 16 bits. */
 int checkpoint_layer_shapes(struct checkpoint *checkpoint, uint32_t layer, struct layer_weights *weights,
-                            struct kj_error *error);
-int checkpoint_head_shapes(struct checkpoint *checkpoint, struct head_weights *weights, struct kj_error *error);
+                            bool *estimated, struct kj_error *error);
+int checkpoint_head_shapes(struct checkpoint *checkpoint, struct head_weights *weights, bool *estimated,
+                           struct kj_error *error);
 
 #endif

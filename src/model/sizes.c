@@ -21,7 +21,7 @@ static uint64_t bytes_of_rest(const struct layer_weights *weights) {
 static int size_layer(struct checkpoint *checkpoint, uint32_t layer, struct checkpoint_sizes *sizes,
                       struct kj_error *error) {
   struct layer_weights weights;
-  int result = checkpoint_layer_shapes(checkpoint, layer, &weights, error);
+  int result = checkpoint_layer_shapes(checkpoint, layer, &weights, &sizes->estimated, error);
   if (result) return result;
   uint64_t feed_forward = bytes_of_experts(&weights, weights.sparse ? checkpoint->config->experts : 1);
   sizes->layer_bytes[layer] = feed_forward + bytes_of_rest(&weights);
@@ -40,7 +40,7 @@ int checkpoint_sizes(struct checkpoint *checkpoint, struct checkpoint_sizes *siz
   sizes->expert_bytes = calloc(layers, sizeof *sizes->expert_bytes);
   int result = sizes->layer_bytes && sizes->expert_bytes ? 0 : kj_fail_memory(error, "the sizes of layers");
   for (uint32_t layer = 0; !result && layer < layers; layer++) result = size_layer(checkpoint, layer, sizes, error);
-  if (!result) result = checkpoint_head_shapes(checkpoint, &head, error);
+  if (!result) result = checkpoint_head_shapes(checkpoint, &head, &sizes->estimated, error);
   if (result) {
     checkpoint_sizes_free(sizes);
     return result;

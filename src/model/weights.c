@@ -6,10 +6,11 @@
 
 enum { NAME_SIZE = 200 /* of a tensor: all are built here and short */ };
 
-/* Where matrices come from, and whether they get pointers. */
+/* Where matrices come from, and whether they get pointers. Without, a shard need not be there: the matrix is then what
+ * config.json and the index say that it must be, its numbers taken for BF16, and `estimated` becomes true. */
 struct source {
   struct checkpoint *checkpoint;
-  bool map;
+  bool map, estimated;
 };
 
 /* A module's weight: `stack` matrices [rows, columns] in one tensor, or one matrix where stack is 0. A norm is a tensor
@@ -21,23 +22,28 @@ struct want {
 };
 
 struct found {
-  struct safetensors *file;
-  const struct safetensors_tensor *tensor;
+  struct safetensors *file;                /* NULL: the shard is not on this machine */
+  const struct safetensors_tensor *tensor; /* NULL likewise */
 };
 
-static int find_tensor(const struct source *source, const char *name, struct found *found, struct kj_error *error) {
+static int find_tensor(struct source *source, const char *name, struct found *found, struct kj_error *error) {
   struct checkpoint *checkpoint = source->checkpoint;
   struct index_entry *entry = checkpoint_entry(checkpoint, name);
   if (!entry) return kj_fail(error, KJ_NOT_FOUND, "%s: has no tensor %s", checkpoint->directory, name);
+  entry->used = true;
   int result = checkpoint_open_shard(checkpoint, entry->shard, name, error);
+  if (result == KJ_NOT_FOUND && !source->map) {
+    *found = (struct found){0};
+    source->estimated = true;
+    return 0;
+  }
   if (result) return result;
   found->file = checkpoint->shards[entry->shard].file;
   found->tensor = safetensors_find(found->file, name); /* is there: header and index have been compared */
-  entry->used = true;
   return source->map ? safetensors_map(found->file, error) : 0;
 }
 
-static bool has_tensor(const struct source *source, const char *module, const char *suffix) {
+static bool has_tensor(struct source *source, const char *module, const char *suffix) {
   char name[NAME_SIZE + 16];
   snprintf(name, sizeof name, "%s.%s", module, suffix);
   return checkpoint_entry(source->checkpoint, name) != NULL;
@@ -58,12 +64,12 @@ static int fail_shape(const struct found *found, const uint64_t *shape, uint32_t
 }
 
 /* Finds MODULE.SUFFIX and checks its shape, whose last dimension is `columns` (in the units of its type). */
-static int find_part(const struct source *source, const struct want *want, const char *suffix, uint64_t columns,
+static int find_part(struct source *source, const struct want *want, const char *suffix, uint64_t columns,
                      struct found *found, struct kj_error *error) {
   char name[NAME_SIZE + 16];
   snprintf(name, sizeof name, "%s.%s", want->module, suffix);
   int result = find_tensor(source, name, found, error);
-  if (result) return result;
+  if (result || !found->tensor) return result;
   uint64_t shape[3];
   uint32_t dimensions = 0;
   if (want->stack) shape[dimensions++] = want->stack;
@@ -75,6 +81,8 @@ static int find_part(const struct source *source, const struct want *want, const
 }
 
 static int number_type_of(const struct found *found, enum number_type *type, struct kj_error *error) {
+  *type = NUMBER_BF16;
+  if (!found->tensor) return 0;
   switch (found->tensor->type) {
     case SAFETENSORS_F32:
       *type = NUMBER_F32;
@@ -92,13 +100,12 @@ static int number_type_of(const struct found *found, enum number_type *type, str
 }
 
 /* The part of a stacked tensor that is matrix `index` of `count` equal ones; NULL while nothing is mapped. */
-static const void *slice(const struct source *source, const struct found *found, uint32_t index, uint32_t count) {
+static const void *slice(struct source *source, const struct found *found, uint32_t index, uint32_t count) {
   if (!source->map) return NULL;
   return (const uint8_t *)safetensors_data(found->file, found->tensor) + found->tensor->bytes / count * index;
 }
 
-static int find_plain(const struct source *source, const struct want *want, struct matrix *matrices,
-                      struct kj_error *error) {
+static int find_plain(struct source *source, const struct want *want, struct matrix *matrices, struct kj_error *error) {
   struct found weight;
   enum number_type type = NUMBER_F32;
   int result = find_part(source, want, "weight", want->columns, &weight, error);
@@ -114,7 +121,7 @@ static int find_plain(const struct source *source, const struct want *want, stru
   return 0;
 }
 
-static int find_affine(const struct source *source, const struct want *want, struct quantization quantization,
+static int find_affine(struct source *source, const struct want *want, struct quantization quantization,
                        struct matrix *matrices, struct kj_error *error) {
   struct found weight, scales, biases;
   enum number_type type = NUMBER_F32, bias_type = NUMBER_F32;
@@ -128,10 +135,10 @@ static int find_affine(const struct source *source, const struct want *want, str
   if (!result) result = number_type_of(&scales, &type, error);
   if (!result) result = number_type_of(&biases, &bias_type, error);
   if (result) return result;
-  if (weight.tensor->type != SAFETENSORS_U32)
+  if (weight.tensor && weight.tensor->type != SAFETENSORS_U32)
     return kj_fail(error, KJ_INVALID, "%s: tensor %s has scales, but its dtype is %s, not U32",
                    safetensors_path(weight.file), weight.tensor->name, weight.tensor->dtype);
-  if (type != bias_type)
+  if (scales.tensor && biases.tensor && type != bias_type)
     return kj_fail(error, KJ_UNSUPPORTED, "%s: tensor %s has dtype %s but the scales have %s: not supported",
                    safetensors_path(biases.file), biases.tensor->name, biases.tensor->dtype, scales.tensor->dtype);
   uint32_t count = want->stack ? want->stack : 1;
@@ -149,7 +156,7 @@ static int find_affine(const struct source *source, const struct want *want, str
 }
 
 /* Fills max(1, stack) matrices. A module without scales is plain, whatever the config's default says. */
-static int find_matrices(const struct source *source, const struct want *want, struct matrix *matrices,
+static int find_matrices(struct source *source, const struct want *want, struct matrix *matrices,
                          struct kj_error *error) {
   if (want->norm || !has_tensor(source, want->module, "scales")) return find_plain(source, want, matrices, error);
   struct quantization quantization = config_quantization(source->checkpoint->config, want->module);
@@ -159,21 +166,21 @@ static int find_matrices(const struct source *source, const struct want *want, s
   return find_affine(source, want, quantization, matrices, error);
 }
 
-static int find_named(const struct source *source, const char *prefix, const char *module, uint32_t rows,
-                      uint32_t columns, struct matrix *matrix, struct kj_error *error) {
+static int find_named(struct source *source, const char *prefix, const char *module, uint32_t rows, uint32_t columns,
+                      struct matrix *matrix, struct kj_error *error) {
   struct want want = {.rows = rows, .columns = columns};
   snprintf(want.module, sizeof want.module, "%s%s", prefix, module);
   return find_matrices(source, &want, matrix, error);
 }
 
-static int find_norm(const struct source *source, const char *prefix, const char *module, uint32_t columns,
+static int find_norm(struct source *source, const char *prefix, const char *module, uint32_t columns,
                      struct matrix *matrix, struct kj_error *error) {
   struct want want = {.rows = 1, .columns = columns, .norm = true};
   snprintf(want.module, sizeof want.module, "%s%s", prefix, module);
   return find_matrices(source, &want, matrix, error);
 }
 
-static int find_attention(const struct source *source, const char *prefix, struct layer_weights *weights,
+static int find_attention(struct source *source, const char *prefix, struct layer_weights *weights,
                           struct kj_error *error) {
   const struct config *config = source->checkpoint->config;
   uint32_t hidden = config->hidden, head = config->head_dim;
@@ -191,8 +198,8 @@ static int find_attention(const struct source *source, const char *prefix, struc
 }
 
 /* One of gate, up and down of all experts, stacked in one tensor or in one each. */
-static int find_experts(const struct source *source, const char *prefix, const char *module, uint32_t rows,
-                        uint32_t columns, struct matrix *matrices, struct kj_error *error) {
+static int find_experts(struct source *source, const char *prefix, const char *module, uint32_t rows, uint32_t columns,
+                        struct matrix *matrices, struct kj_error *error) {
   uint32_t experts = source->checkpoint->config->experts;
   struct want want = {.stack = experts, .rows = rows, .columns = columns};
   snprintf(want.module, sizeof want.module, "%smlp.switch_mlp.%s", prefix, module);
@@ -206,7 +213,7 @@ static int find_experts(const struct source *source, const char *prefix, const c
   return 0;
 }
 
-static int find_feed_forward(const struct source *source, const char *prefix, struct layer_weights *weights,
+static int find_feed_forward(struct source *source, const char *prefix, struct layer_weights *weights,
                              struct kj_error *error) {
   const struct config *config = source->checkpoint->config;
   uint32_t hidden = config->hidden, count = weights->sparse ? config->experts : 1;
@@ -244,8 +251,7 @@ static int check_all_used(const struct checkpoint *checkpoint, uint32_t layer, s
   return 0;
 }
 
-static int find_layer(const struct source *source, uint32_t layer, struct layer_weights *weights,
-                      struct kj_error *error) {
+static int find_layer(struct source *source, uint32_t layer, struct layer_weights *weights, struct kj_error *error) {
   const struct config *config = source->checkpoint->config;
   *weights = (struct layer_weights){0};
   if (layer >= config->layers)
@@ -261,7 +267,7 @@ static int find_layer(const struct source *source, uint32_t layer, struct layer_
   return result;
 }
 
-static int find_head(const struct source *source, struct head_weights *weights, struct kj_error *error) {
+static int find_head(struct source *source, struct head_weights *weights, struct kj_error *error) {
   const struct config *config = source->checkpoint->config;
   *weights = (struct head_weights){0};
   int result =
@@ -279,8 +285,11 @@ int checkpoint_layer(struct checkpoint *checkpoint, uint32_t layer, struct layer
 }
 
 int checkpoint_layer_shapes(struct checkpoint *checkpoint, uint32_t layer, struct layer_weights *weights,
-                            struct kj_error *error) {
-  return find_layer(&(struct source){.checkpoint = checkpoint}, layer, weights, error);
+                            bool *estimated, struct kj_error *error) {
+  struct source source = {.checkpoint = checkpoint};
+  int result = find_layer(&source, layer, weights, error);
+  *estimated = *estimated || source.estimated;
+  return result;
 }
 
 void layer_weights_free(struct layer_weights *weights) {
@@ -294,6 +303,10 @@ int checkpoint_head(struct checkpoint *checkpoint, struct head_weights *weights,
   return find_head(&(struct source){.checkpoint = checkpoint, .map = true}, weights, error);
 }
 
-int checkpoint_head_shapes(struct checkpoint *checkpoint, struct head_weights *weights, struct kj_error *error) {
-  return find_head(&(struct source){.checkpoint = checkpoint}, weights, error);
+int checkpoint_head_shapes(struct checkpoint *checkpoint, struct head_weights *weights, bool *estimated,
+                           struct kj_error *error) {
+  struct source source = {.checkpoint = checkpoint};
+  int result = find_head(&source, weights, error);
+  *estimated = *estimated || source.estimated;
+  return result;
 }
