@@ -1,9 +1,15 @@
 /* The split of a model's layers over nodes, with exact peak memory, before a weight is read.
  *
- * Peak of a node = its weights + its KV pool + activations and scratch + (on the lead) embedding, final norm, head and
- * logits + a fixed runtime allowance. The automatic split minimises the time of the slowest stage, a stage's time being
- * the bytes that a decode step reads from it divided by the node's bandwidth, under every node's memory ceiling; among
- * equal ones it takes the smallest largest share of ceiling. All sizes in bytes; GB in text means 10⁹.
+ * Peak of a node = its weights (on the lead also embedding, final norm and head)
+ *                + its KV pool: parallel · ceil(context / KV_BLOCK) blocks for each of its layers
+ *                + its working set: the engine's scratch memory, the stage's activations, hidden states that are being
+ *                  sent and received, on the lead logits
+ *                + the runtime: PLAN_RUNTIME_BYTES, and 8 bytes of page table for every 4-KiB page of weights.
+ *
+ * The automatic split minimises the time of the slowest stage, a stage's time being the bytes of weights that a decode
+ * step of one sequence reads from it divided by the node's bandwidth, under every node's memory ceiling; among equal
+ * ones it takes the smallest largest share of ceiling. The result is the true optimum. All sizes in bytes; GB in text
+ * means 10⁹, KiB 1024.
  */
 #ifndef KAIJU_MODEL_PLAN_H
 #define KAIJU_MODEL_PLAN_H
@@ -13,13 +19,20 @@
 #include "base/error.h"
 #include "model/checkpoint.h"
 
-enum { PLAN_MAX_NODES = 64 };
+enum {
+  PLAN_MAX_NODES = 64,
+  PLAN_DEFAULT_BATCH_TOKENS = 512,
+  PLAN_DEFAULT_THREADS = 64,
+  /* What a process needs besides its model: the program and its libraries, tokenizer, HTTP, message buffers,
+   * allocator slack. An allowance, not a measurement: it is meant to be generous. */
+  PLAN_RUNTIME_BYTES = 256 << 20,
+};
 
 struct plan_node {
-  char name[64];
+  char name[64];    /* not empty, unique */
   uint64_t memory;  /* ceiling; 0: unknown, not checked */
-  double bandwidth; /* bytes a second; 0: all equal */
-  uint32_t threads; /* for the scratch memory; 0: 64 is assumed */
+  double bandwidth; /* bytes a second; 0 for all nodes: all equal */
+  uint32_t threads; /* for the scratch memory; 0: PLAN_DEFAULT_THREADS */
 };
 
 struct plan_request {
@@ -27,10 +40,10 @@ struct plan_request {
   size_t node_count;
   const uint32_t *split; /* layers of each node, or NULL: automatic. A lead may have 0, another node not. */
   size_t split_count;
-  uint32_t context;  /* tokens of one sequence; 0: the model's own maximum */
-  uint32_t parallel; /* sequences at once */
-  uint32_t max_batch_tokens;
-  bool head_on_last; /* also the last node holds embedding and head, as the ancestor's ranks did */
+  uint32_t context;          /* tokens of one sequence; 0: the model's own maximum, which it may not exceed */
+  uint32_t parallel;         /* sequences at once, at least 1 */
+  uint32_t max_batch_tokens; /* rows of a micro-batch; 0: PLAN_DEFAULT_BATCH_TOKENS */
+  bool head_on_last;         /* also the last node holds embedding, norm and head (it does not compute with them) */
 };
 
 struct plan_stage {
@@ -38,30 +51,54 @@ struct plan_stage {
   uint64_t weights, kv, working, runtime, peak; /* weights include embedding, norm and head where held */
   uint64_t bytes_per_token;                     /* weights that one decode step of one sequence reads */
   bool holds_head;
-  char **shards;
+  char **shards; /* NULL in a plan from sizes alone */
   size_t shard_count;
 };
 
 struct plan {
-  uint32_t context, parallel, kv_blocks; /* blocks of a node's pool: parallel · ceil(context / KV_BLOCK) */
-  uint64_t kv_bytes_per_token;           /* of all layers */
-  uint64_t total_weights;
+  uint32_t layers;
+  uint32_t context, parallel, kv_blocks;  /* blocks of a node's pool: parallel · ceil(context / KV_BLOCK) */
+  uint64_t kv_bytes_per_token;            /* of all layers */
+  uint64_t total_weights;                 /* of the checkpoint, each tensor once */
+  uint64_t smallest_layer, largest_layer; /* bytes of weights */
+  size_t shard_count;                     /* different shard files that the stages need; 0 from sizes alone */
   size_t stage_count;
   struct plan_stage stages[PLAN_MAX_NODES];
   struct plan_node nodes[PLAN_MAX_NODES];
 };
 
-/* KJ_INVALID for a split that does not cover each layer exactly once (the message names the range), KJ_MEMORY where a
- * node's peak exceeds its ceiling (with need and have for every node). */
+/* KJ_INVALID for a split that does not cover each layer exactly once (the message names the range) and for a request
+ * that breaks a rule above, KJ_MEMORY where a node's peak exceeds its ceiling (with need and have for every node). */
 int plan_make(struct plan **plan, struct checkpoint *checkpoint, const struct plan_request *request,
               struct kj_error *error);
+/* The same, but ceilings that are exceeded are no error: peak > memory shows them, and plan_check_memory tells. Where
+ * no automatic split fits, it is the one with the smallest largest share of ceiling. */
+int plan_estimate(struct plan **plan, struct checkpoint *checkpoint, const struct plan_request *request,
+                  struct kj_error *error);
+/* The same from a config and sizes alone. sizes->layers is the number of layers. */
+int plan_from_sizes(struct plan **plan, const struct config *config, const struct checkpoint_sizes *sizes,
+                    const struct plan_request *request, struct kj_error *error);
+int plan_check_memory(const struct plan *plan, struct kj_error *error);
 void plan_free(struct plan *plan);
 
-/* "20,42" → layers of each node. KJ_INVALID for anything that is not a list of numbers. */
+/* Bytes of a stage's tensors for micro-batches of up to that many tokens: f32 rows of the residual stream and its
+ * normed and added copies [hidden], queries and attention output [query_heads · head_dim], keys and values
+ * [kv_heads · head_dim], a dense layer's gate and up [intermediate], a sparse one's router logits [experts] and
+ * routing [experts_per_token] of expert and share. An upper bound of what stage_open allocates besides the KV pool. */
+uint64_t plan_activation_bytes(const struct config *config, uint32_t max_batch_tokens);
+/* Bytes of the lead's ends of the model: embedded rows, PLAN_LOGIT_ROWS rows of logits that are computed at a time,
+ * and for each sequence at once a row of logits and one of the sampler's candidates. */
+enum { PLAN_LOGIT_ROWS = 8 };
+uint64_t plan_head_bytes(const struct config *config, uint32_t max_batch_tokens, uint32_t parallel);
+/* The longest input of any matrix of the model: max_columns of backend_cpu_create. */
+uint32_t plan_max_columns(const struct config *config);
+
+/* "20,42" → layers of each node, split[PLAN_MAX_NODES]. KJ_INVALID for anything that is not a list of numbers. */
 int plan_parse_split(const char *text, uint32_t *split, size_t *count, struct kj_error *error);
-/* "NAME=256GB[,800GB/s]" with suffixes B, KB, MB, GB, TB (powers of ten) and KiB… (of two). */
+/* "NAME=256GB[,800GB/s]" with suffixes B, KB, MB, GB, TB (powers of ten) and KiB… (of two), fractions allowed. The
+ * bandwidth may end in "/s". */
 int plan_parse_node(const char *text, struct plan_node *node, struct kj_error *error);
-/* "256GB" → bytes. */
+/* "256GB", "1.5TiB", "1000000" → bytes, at least 1. */
 int plan_parse_size(const char *text, uint64_t *bytes, struct kj_error *error);
 
 /* A table with a bar a node, for a person; and the same as JSON. */

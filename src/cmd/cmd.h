@@ -1,0 +1,10 @@
+/* The commands of the program. Each gets its own arguments, argv[0] being the command's name, and returns the process's
+ * exit code: 0, 1 for a failure that it has described on standard error, 2 for wrong usage.
+ */
+#ifndef KAIJU_CMD_CMD_H
+#define KAIJU_CMD_CMD_H
+
+int cmd_plan(int argc, char **argv);
+int cmd_synth(int argc, char **argv);
+
+#endif

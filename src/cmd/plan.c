@@ -1,0 +1,145 @@
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/number.h"
+#include "model/checkpoint.h"
+#include "model/plan.h"
+
+static const char manual[] =
+    "Usage: kaiju plan MODEL [--node NAME=MEMORY[,BANDWIDTH]]... [options]\n"
+    "\n"
+    "Shows how the layers of the checkpoint in directory MODEL are split over nodes, and the peak memory of each "
+    "node.\n"
+    "Reads only the headers of the checkpoint's files. Exit code 1 if the model does not fit.\n"
+    "\n"
+    "  --node NAME=MEMORY[,BANDWIDTH]  a node, its memory ceiling (256GB, 512MiB) and what it reads a second "
+    "(800GB/s).\n"
+    "                         The first is the lead, which also holds embedding and head. Without --node: no "
+    "ceilings.\n"
+    "  --split N,N,...        layers of each node; otherwise the split whose slowest stage is fastest, within the "
+    "memory\n"
+    "  --ctx N                tokens of one sequence (default: the model's maximum)\n"
+    "  --parallel N           sequences at once (default: 1)\n"
+    "  --batch-tokens N       tokens of a micro-batch at most (default: 512)\n"
+    "  --threads N            threads of each node, for its scratch memory (default: 64)\n"
+    "  --head-on-last         the last node holds embedding, norm and head too\n"
+    "  --json                 print JSON\n"
+    "  --help                 this text\n";
+
+struct options {
+  struct plan_request request;
+  struct plan_node nodes[PLAN_MAX_NODES];
+  uint32_t split[PLAN_MAX_NODES];
+  uint32_t threads;
+  const char *model;
+  bool json, help;
+};
+
+static int add_node(struct options *options, const char *text, struct kj_error *error) {
+  if (options->request.node_count == PLAN_MAX_NODES)
+    return kj_fail(error, KJ_INVALID, "more than %d nodes", PLAN_MAX_NODES);
+  return plan_parse_node(text, &options->nodes[options->request.node_count++], error);
+}
+
+/* Without --node there is one for each part of the split, with no ceiling. */
+static void name_nodes(struct options *options) {
+  struct plan_request *request = &options->request;
+  if (!request->node_count) {
+    request->node_count = request->split ? request->split_count : 1;
+    for (size_t i = 0; i < request->node_count; i++)
+      if (i)
+        snprintf(options->nodes[i].name, sizeof options->nodes[i].name, "node%zu", i);
+      else
+        snprintf(options->nodes[i].name, sizeof options->nodes[i].name, "lead");
+  }
+  for (size_t i = 0; i < request->node_count; i++) options->nodes[i].threads = options->threads;
+  request->nodes = options->nodes;
+}
+
+static int parse_option(struct options *options, int option, struct kj_error *error) {
+  struct plan_request *request = &options->request;
+  switch (option) {
+    case 'n':
+      return add_node(options, optarg, error);
+    case 's':
+      request->split = options->split;
+      return plan_parse_split(optarg, options->split, &request->split_count, error);
+    case 'c':
+      return cmd_number("--ctx", optarg, 1, UINT32_MAX, &request->context, error);
+    case 'p':
+      return cmd_number("--parallel", optarg, 1, UINT32_MAX, &request->parallel, error);
+    case 'b':
+      return cmd_number("--batch-tokens", optarg, 1, UINT32_MAX, &request->max_batch_tokens, error);
+    case 't':
+      return cmd_number("--threads", optarg, 1, UINT32_MAX, &options->threads, error);
+    case 'l':
+      request->head_on_last = true;
+      return 0;
+    case 'j':
+      options->json = true;
+      return 0;
+    case 'h':
+      options->help = true;
+      return 0;
+    default:
+      return kj_fail(error, KJ_INVALID, "unknown option or missing value");
+  }
+}
+
+static int parse(struct options *options, int argc, char **argv, struct kj_error *error) {
+  static const struct option known[] = {{"node", required_argument, NULL, 'n'},
+                                        {"split", required_argument, NULL, 's'},
+                                        {"ctx", required_argument, NULL, 'c'},
+                                        {"parallel", required_argument, NULL, 'p'},
+                                        {"batch-tokens", required_argument, NULL, 'b'},
+                                        {"threads", required_argument, NULL, 't'},
+                                        {"head-on-last", no_argument, NULL, 'l'},
+                                        {"json", no_argument, NULL, 'j'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+  int option;
+  memset(options, 0, sizeof *options);
+  options->request.parallel = 1;
+  opterr = 0;
+  optind = 0;
+  while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+    int code = parse_option(options, option, error);
+    if (code && option == '?') kj_fail_context(error, "%s", argv[optind - 1]);
+    if (code) return code;
+    if (options->help) return 0;
+  }
+  if (argc - optind != 1) return kj_fail(error, KJ_INVALID, "one MODEL directory is needed");
+  options->model = argv[optind];
+  name_nodes(options);
+  return 0;
+}
+
+int cmd_plan(int argc, char **argv) {
+  struct kj_error error;
+  struct options options;
+  struct checkpoint *checkpoint = NULL;
+  struct plan *plan = NULL;
+  if (parse(&options, argc, argv, &error)) {
+    fprintf(stderr, "kaiju plan: %s\nTry: kaiju plan --help\n", error.message);
+    return 2;
+  }
+  if (options.help) return fputs(manual, stdout) == EOF || fflush(stdout);
+
+  int code = checkpoint_open(&checkpoint, options.model, &error);
+  if (!code) code = plan_estimate(&plan, checkpoint, &options.request, &error);
+  if (!code) {
+    if (options.json)
+      code = plan_print_json(plan, stdout, &error);
+    else
+      plan_print(plan, stdout);
+  }
+  if (!code && (ferror(stdout) || fflush(stdout))) code = kj_fail_errno(&error, "write", "standard output");
+  if (!code) code = plan_check_memory(plan, &error);
+  if (code) fprintf(stderr, "kaiju plan: %s\n", error.message);
+  plan_free(plan);
+  checkpoint_close(checkpoint);
+  return code != 0;
+}

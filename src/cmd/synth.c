@@ -1,0 +1,132 @@
+#include "model/synth.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cmd/cmd.h"
+#include "cmd/number.h"
+#include "model/plan.h"
+
+static const char manual[] =
+    "Usage: kaiju synth SHAPE DIR [options]\n"
+    "       kaiju synth --config FILE DIR [options]\n"
+    "\n"
+    "Writes a checkpoint in MLX's format with random weights into the new directory DIR, for benchmarks and tests.\n"
+    "SHAPE: qwen3-coder-480b, qwen3-coder-30b or qwen3-235b, at 4 bits in groups of 64.\n"
+    "\n"
+    "  --config FILE      the model that a config.json describes (qwen3_moe or qwen3); not quantized if it is not\n"
+    "  --layers N         this many layers\n"
+    "  --seed N           another seed gives other weights, the same seed the same files (default: 0)\n"
+    "  --bits 4|8         bits of a quantized weight\n"
+    "  --group 32|64|128  weights that share a scale\n"
+    "  --sparse           headers and holes only, which take hardly any disk: for planning and loading tests\n"
+    "  --shard-size SIZE  of a file at most (default: 5GiB)\n"
+    "  --tokenizer DIR    copy the tokenizer's files from this directory\n"
+    "  --help             this text\n";
+
+struct options {
+  struct synth_request request;
+  bool help;
+};
+
+/* A line on a terminal that is rewritten a few times a second. */
+struct progress {
+  bool terminal;
+  double begin, shown;
+  uint64_t total;
+};
+
+static void show(void *context, uint64_t done, uint64_t total) {
+  struct progress *progress = context;
+  double now = clock_seconds(), seconds = now - progress->begin;
+  progress->total = total;
+  if (!progress->terminal || (done < total && now - progress->shown < 0.2)) return;
+  progress->shown = now;
+  fprintf(stderr, "\r%.2f of %.2f GB written (%.0f MB/s)  %s", (double)done * 1e-9, (double)total * 1e-9,
+          seconds > 0 ? (double)done * 1e-6 / seconds : 0.0, done < total ? "" : "\n");
+}
+
+static int parse_option(struct options *options, int option, struct kj_error *error) {
+  struct synth_request *request = &options->request;
+  switch (option) {
+    case 'c':
+      request->config_path = optarg;
+      return 0;
+    case 'l':
+      return cmd_number("--layers", optarg, 1, CONFIG_MAX_LAYERS, &request->layers, error);
+    case 's':
+      return cmd_number64("--seed", optarg, &request->seed, error);
+    case 'b':
+      return cmd_number("--bits", optarg, 1, 32, &request->bits, error);
+    case 'g':
+      return cmd_number("--group", optarg, 1, 1024, &request->group, error);
+    case 'z':
+      return plan_parse_size(optarg, &request->shard_bytes, error);
+    case 't':
+      request->tokenizer = optarg;
+      return 0;
+    case 'p':
+      request->sparse = true;
+      return 0;
+    case 'h':
+      options->help = true;
+      return 0;
+    default:
+      return kj_fail(error, KJ_INVALID, "unknown option or missing value");
+  }
+}
+
+static int parse(struct options *options, int argc, char **argv, struct kj_error *error) {
+  static const struct option known[] = {{"config", required_argument, NULL, 'c'},
+                                        {"layers", required_argument, NULL, 'l'},
+                                        {"seed", required_argument, NULL, 's'},
+                                        {"bits", required_argument, NULL, 'b'},
+                                        {"group", required_argument, NULL, 'g'},
+                                        {"sparse", no_argument, NULL, 'p'},
+                                        {"shard-size", required_argument, NULL, 'z'},
+                                        {"tokenizer", required_argument, NULL, 't'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+  int option;
+  memset(options, 0, sizeof *options);
+  opterr = 0;
+  optind = 0;
+  while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+    int code = parse_option(options, option, error);
+    if (code && option == '?') kj_fail_context(error, "%s", argv[optind - 1]);
+    if (code) return code;
+    if (options->help) return 0;
+  }
+  int needed = options->request.config_path ? 1 : 2;
+  if (argc - optind != needed)
+    return kj_fail(error, KJ_INVALID,
+                   needed == 1 ? "with --config, one DIR is needed" : "a SHAPE and a DIR are needed");
+  if (needed == 2) options->request.shape = argv[optind];
+  options->request.directory = argv[argc - 1];
+  return 0;
+}
+
+int cmd_synth(int argc, char **argv) {
+  struct kj_error error;
+  struct options options;
+  if (parse(&options, argc, argv, &error)) {
+    fprintf(stderr, "kaiju synth: %s\nTry: kaiju synth --help\n", error.message);
+    return 2;
+  }
+  if (options.help) return fputs(manual, stdout) == EOF || fflush(stdout);
+
+  struct progress progress = {.terminal = isatty(STDERR_FILENO), .begin = clock_seconds()};
+  options.request.progress = show;
+  options.request.context = &progress;
+  if (synth_write(&options.request, &error)) {
+    fprintf(stderr, "kaiju synth: %s\n", error.message);
+    return 1;
+  }
+  printf("%s: %.3f GB of weights%s\n", options.request.directory, (double)progress.total * 1e-9,
+         options.request.sparse ? ", all holes" : "");
+  return fflush(stdout) ? 1 : 0;
+}
