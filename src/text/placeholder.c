@@ -1,2 +1,0 @@
-void kaiju_text_placeholder(void);
-void kaiju_text_placeholder(void) {}
