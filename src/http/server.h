@@ -1,11 +1,13 @@
 /* The HTTP server: one event-loop thread that never waits for inference.
  *
- * Serves the OpenAI API over an engine (docs/api.md). Requests are parsed and checked on the loop's thread, tokens come
- * back from the engine's thread through a queue that wakes the loop. A client that leaves cancels its request.
+ * Serves the OpenAI API over an engine (docs/api.md). Bodies are parsed and tokenized on a second thread, so that the
+ * loop answers /health in the meantime; tokens come back from the engine's thread through a queue that wakes the loop.
+ * A client that leaves cancels its request.
  */
 #ifndef KAIJU_HTTP_SERVER_H
 #define KAIJU_HTTP_SERVER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -15,6 +17,18 @@
 
 struct http_server;
 
+/* Bounds; a field that is 0 has the default in brackets. */
+struct http_limits {
+  double request_deadline; /* seconds from a request's first byte to its last [60] */
+  double idle_timeout;     /* seconds that a connection may wait for the next request [75] */
+  double write_timeout;    /* seconds in which a reader takes nothing [60] */
+  double comment_interval; /* seconds of silence after which a stream gets a comment [4] */
+  size_t max_body;         /* bytes of a body [32 MiB] */
+  size_t max_bodies;       /* bytes of all bodies held at once [256 MiB] */
+  size_t max_output;       /* bytes that wait for a slow reader of a stream before it is dropped [4 MiB] */
+  size_t max_connections;  /* more wait in the listen queue [1024] */
+};
+
 struct http_options {
   const char *host;       /* "127.0.0.1" */
   uint16_t port;          /* 0: any */
@@ -22,6 +36,7 @@ struct http_options {
   struct engine *engine;  /* borrowed, as all below */
   const struct tokenizer *tokenizer;
   const struct chat_template *chat; /* NULL: chat completions answer 400 */
+  struct http_limits limits;
 };
 
 /* Binds and starts the thread; *port is the bound port. The engine may not be ready yet: /health and the API answer

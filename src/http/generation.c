@@ -1,0 +1,358 @@
+#include "http/generation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "http/json.h"
+#include "http/logprobs.h"
+#include "http/openai.h"
+#include "text/detokenizer.h"
+
+struct generation {
+  struct generation_service *service;
+  struct generation *previous, *next;
+  struct connection *connection;
+  struct completion_identity identity;
+  double arrived, last_token; /* seconds; last_token 0: none yet */
+
+  struct preparation *preparation;    /* while it is in work; the preparer's */
+  struct completion_request *request; /* from then on */
+  uint32_t prompt_tokens, completion_tokens;
+
+  struct mailbox *mailbox; /* once submitted */
+  uint64_t engine_id;
+  struct detokenizer *detokenizer;
+  struct logprobs logprobs;
+  struct buffer text; /* released and not yet sent */
+  char tail[4];       /* the last bytes of the text, for tail_is_unfinished */
+  size_t tail_length;
+  struct event *silence; /* streams: since the last byte */
+};
+
+static void free_generation(struct generation *generation) {
+  struct generation_service *service = generation->service;
+  if (generation->previous)
+    generation->previous->next = generation->next;
+  else
+    service->first = generation->next;
+  if (generation->next) generation->next->previous = generation->previous;
+  if (generation->preparation) {
+    generation->preparation->owner = NULL;
+    atomic_store(&generation->preparation->abandoned, true);
+  }
+  if (generation->mailbox) mailbox_close(generation->mailbox);
+  if (generation->silence) event_free(generation->silence);
+  completion_request_free(generation->request);
+  detokenizer_free(generation->detokenizer);
+  logprobs_free(&generation->logprobs);
+  buffer_free(&generation->text);
+  free(generation);
+}
+
+/* The engine need not go on. Its last event then finds a closed mailbox. */
+static void cancel(struct generation *generation) {
+  if (generation->mailbox) engine_cancel(generation->service->engine, generation->engine_id);
+}
+
+static void client_left(void *owner) {
+  struct generation *generation = owner;
+  generation->service->metrics->clients_left++;
+  cancel(generation);
+  free_generation(generation);
+}
+
+/* The reader of a stream is too far behind, or memory ran out in the middle of one. */
+static void drop(struct generation *generation) {
+  struct connection *connection = generation->connection;
+  client_left(generation);
+  connection_abort(connection);
+}
+
+static void arm_silence(struct generation *generation) {
+  double interval = generation->service->comment_interval;
+  struct timeval time = {.tv_sec = (time_t)interval,
+                         .tv_usec = (suseconds_t)((interval - (double)(time_t)interval) * 1e6)};
+  evtimer_add(generation->silence, &time);
+}
+
+/* Writes one server-sent event. False if the generation is gone. */
+static bool send_event(struct generation *generation, json_t *value) {
+  struct buffer event = {0};
+  buffer_append_text(&event, "data: ");
+  bool written = json_append(&event, value);
+  buffer_append_text(&event, "\n\n");
+  written = written && !buffer_failed(&event) && connection_write(generation->connection, event.data, event.length);
+  buffer_free(&event);
+  if (!written) {
+    drop(generation);
+    return false;
+  }
+  arm_silence(generation);
+  return true;
+}
+
+static void on_silence(evutil_socket_t descriptor, short what, void *context) {
+  (void)descriptor, (void)what;
+  static const char comment[] = ": still working\n\n";
+  struct generation *generation = context;
+  if (connection_write(generation->connection, comment, sizeof comment - 1))
+    arm_silence(generation);
+  else
+    drop(generation);
+}
+
+/* Ends the generation with an error, whatever has been sent. */
+static void fail(struct generation *generation, const struct api_error *error) {
+  struct connection *connection = generation->connection;
+  bool streaming = generation->silence != NULL;
+  cancel(generation);
+  if (streaming && !send_event(generation, api_error_json(error))) return;
+  free_generation(generation);
+  if (streaming)
+    connection_end_stream(connection, true);
+  else
+    connection_respond_error(connection, error, NULL);
+}
+
+static void fail_memory(struct generation *generation) {
+  struct api_error error;
+  api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
+  fail(generation, &error);
+}
+
+void generation_start(struct generation_service *service, struct connection *connection,
+                      enum completion_endpoint endpoint, struct buffer *body) {
+  struct generation *generation = calloc(1, sizeof *generation);
+  struct preparation *preparation = calloc(1, sizeof *preparation);
+  if (!generation || !preparation || completion_identify(&generation->identity, endpoint, service->model_name)) {
+    free(generation);
+    free(preparation);
+    struct api_error error;
+    api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
+    connection_respond_error(connection, &error, NULL);
+    return;
+  }
+  generation->service = service;
+  generation->connection = connection;
+  generation->arrived = clock_seconds();
+  generation->logprobs = (struct logprobs){.endpoint = endpoint, .tokenizer = service->tokenizer};
+  generation->next = service->first;
+  if (service->first) service->first->previous = generation;
+  service->first = generation;
+  preparation->endpoint = endpoint;
+  preparation->body = *body;
+  *body = (struct buffer){0};
+  preparation->owner = generation;
+  generation->preparation = preparation;
+  connection_set_owner(connection, client_left, generation);
+  preparer_submit(service->preparer, preparation);
+}
+
+static int submit(struct generation *generation, const struct token_list *tokens, struct api_error *error) {
+  struct generation_service *service = generation->service;
+  struct completion_request *request = generation->request;
+  struct kj_error cause;
+  struct mailbox *mailbox = mailbox_create(service->mailboxes, generation);
+  if (!mailbox) return api_fail(error, 503, "out_of_memory", NULL, "out of memory");
+  struct request engine_request = {.tokens = tokens->ids,
+                                   .token_count = tokens->count,
+                                   .max_tokens = request->max_tokens,
+                                   .ignore_eos = request->ignore_eos,
+                                   .sampling = request->sampling,
+                                   .on_event = mailbox_on_event,
+                                   .context = mailbox};
+  if (engine_submit(service->engine, &engine_request, &generation->engine_id, &cause)) {
+    mailbox_not_submitted(mailbox);
+    mailbox_close(mailbox);
+    api_fail_from(error, &cause);
+    /* The one thing that an engine does not support about a valid request is its length. */
+    if (cause.code == KJ_UNSUPPORTED) error->code = "context_length_exceeded";
+    return -1;
+  }
+  generation->mailbox = mailbox;
+  return 0;
+}
+
+/* The response's head and the chunk that names the role: clients with an idle timeout see a sign of life before a long
+ * prefill. */
+static void begin_stream(struct generation *generation) {
+  generation->silence = evtimer_new(generation->service->base, on_silence, generation);
+  if (!generation->silence) {
+    fail_memory(generation);
+    return;
+  }
+  connection_begin_stream(generation->connection, "text/event-stream; charset=utf-8");
+  arm_silence(generation);
+  if (generation->identity.endpoint == ENDPOINT_CHAT)
+    send_event(generation,
+               openai_chunk(&generation->identity, true, "", 0, json_null(), NULL, generation->request->include_usage));
+}
+
+void generation_prepared(struct preparation *preparation) {
+  struct generation *generation = preparation->owner;
+  if (!generation) {
+    preparation_free(preparation);
+    return;
+  }
+  generation->preparation = NULL;
+  connection_release_body(generation->connection);
+  struct api_error error = preparation->error;
+  int failed = preparation->request == NULL;
+  if (!failed) {
+    generation->request = preparation->request;
+    preparation->request = NULL;
+    generation->prompt_tokens = (uint32_t)preparation->tokens.count;
+    struct kj_error cause;
+    if (detokenizer_create(&generation->detokenizer, generation->service->tokenizer,
+                           (const char *const *)generation->request->stops, generation->request->stop_count, &cause))
+      failed = api_fail_from(&error, &cause);
+  }
+  if (!failed) failed = submit(generation, &preparation->tokens, &error);
+  preparation_free(preparation);
+  if (failed)
+    fail(generation, &error);
+  else if (generation->request->stream)
+    begin_stream(generation);
+}
+
+static void remember_tail(struct generation *generation, uint32_t token) {
+  const struct tokenizer *tokenizer = generation->service->tokenizer;
+  size_t length = 0;
+  const char *bytes = tokenizer_bytes(tokenizer, token, &length);
+  if (tokenizer_is_special(tokenizer, token)) return;
+  for (size_t i = length > sizeof generation->tail ? length - sizeof generation->tail : 0; i < length; i++) {
+    if (generation->tail_length == sizeof generation->tail) {
+      memmove(generation->tail, generation->tail + 1, sizeof generation->tail - 1);
+      generation->tail_length--;
+    }
+    generation->tail[generation->tail_length++] = bytes[i];
+  }
+}
+
+/* True if the tokens end inside a character. */
+static bool tail_is_unfinished(const struct generation *generation) {
+  size_t follow = 0;
+  while (follow < generation->tail_length) {
+    unsigned char byte = (unsigned char)generation->tail[generation->tail_length - 1 - follow];
+    if ((byte & 0xc0) != 0x80) {
+      size_t needed = byte >= 0xf0 && byte <= 0xf4 ? 3 : byte >= 0xe0 && byte < 0xf0 ? 2 : byte >= 0xc2 && byte < 0xe0;
+      return follow < needed;
+    }
+    follow++;
+  }
+  return false;
+}
+
+/* Releases the text that is held back. A character that the end has cut is left out, not replaced. */
+static void finish_text(struct generation *generation) {
+  static const char replacement[] = "\xef\xbf\xbd";
+  size_t before = generation->text.length;
+  detokenizer_finish(generation->detokenizer, &generation->text);
+  struct buffer *text = &generation->text;
+  if (!buffer_failed(text) && text->length >= before + 3 && tail_is_unfinished(generation) &&
+      memcmp(text->data + text->length - 3, replacement, 3) == 0)
+    text->length -= 3;
+}
+
+static void observe_token(struct generation *generation) {
+  double now = clock_seconds();
+  if (generation->last_token == 0)
+    metrics_observe(&generation->service->metrics->first_token, now - generation->arrived);
+  else
+    metrics_observe(&generation->service->metrics->inter_token, now - generation->last_token);
+  generation->last_token = now;
+}
+
+/* What the events come to; NULL while there is more to come. */
+static const char *consume(struct generation *generation, const struct mailbox_event *events, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const struct mailbox_event *event = &events[i];
+    bool has_text = event->has_token && event->finish != FINISH_EOS;
+    generation->completion_tokens = event->completion_tokens;
+    if (event->has_token) observe_token(generation);
+    if (has_text) {
+      remember_tail(generation, event->sampled.token);
+      if (generation->request->sampling.top_logprobs >= 0) logprobs_add(&generation->logprobs, &event->sampled);
+      if (detokenizer_push(generation->detokenizer, event->sampled.token, &generation->text)) {
+        if (event->finish == FINISH_NONE) cancel(generation);
+        return "stop";
+      }
+    }
+    if (event->finish == FINISH_EOS || event->finish == FINISH_LENGTH) {
+      finish_text(generation);
+      return event->finish == FINISH_EOS ? "stop" : "length";
+    }
+  }
+  return NULL;
+}
+
+/* The last chunks of a stream. */
+static void complete_stream(struct generation *generation, const char *reason) {
+  static const char done[] = "data: [DONE]\n\n";
+  struct connection *connection = generation->connection;
+  bool usage = generation->request->include_usage;
+  struct completion_usage counts = {generation->prompt_tokens, generation->completion_tokens};
+  if (!send_event(generation, openai_chunk(&generation->identity, false, NULL, 0, json_null(), reason, usage))) return;
+  if (usage && !send_event(generation, openai_usage_chunk(&generation->identity, &counts))) return;
+  if (!connection_write(connection, done, sizeof done - 1)) {
+    drop(generation);
+    return;
+  }
+  free_generation(generation);
+  connection_end_stream(connection, false);
+}
+
+static void complete_response(struct generation *generation, const char *reason) {
+  struct connection *connection = generation->connection;
+  struct completion_usage counts = {generation->prompt_tokens, generation->completion_tokens};
+  struct buffer body = {0};
+  if (!json_append(&body,
+                   openai_response(&generation->identity, buffer_text(&generation->text), generation->text.length,
+                                   logprobs_take(&generation->logprobs), reason, &counts))) {
+    buffer_free(&body);
+    fail_memory(generation);
+    return;
+  }
+  free_generation(generation);
+  connection_respond(connection, 200, "application/json", NULL, body.data, body.length);
+  buffer_free(&body);
+}
+
+/* Sends the text and log-probabilities that have come together. False if the generation is gone. */
+static bool flush_stream(struct generation *generation) {
+  if (generation->text.length == 0 && !generation->logprobs.value) return true;
+  json_t *chunk = openai_chunk(&generation->identity, false, buffer_text(&generation->text), generation->text.length,
+                               logprobs_take(&generation->logprobs), NULL, generation->request->include_usage);
+  buffer_clear(&generation->text);
+  return send_event(generation, chunk);
+}
+
+void generation_deliver(struct generation *generation) {
+  size_t count = 0;
+  struct kj_error cause;
+  const struct mailbox_event *events = mailbox_take(generation->mailbox, &count, &cause);
+  const char *reason = consume(generation, events, count);
+  enum finish finish = !reason && count > 0 ? events[count - 1].finish : FINISH_NONE;
+  if (buffer_failed(&generation->text)) {
+    fail_memory(generation);
+    return;
+  }
+  if (generation->request->stream && !flush_stream(generation)) return;
+  if (finish == FINISH_ERROR || finish == FINISH_CANCELLED) {
+    struct api_error error;
+    if (finish == FINISH_CANCELLED) kj_fail(&cause, KJ_CANCELLED, "the server is stopping");
+    api_fail_from(&error, &cause);
+    fail(generation, &error);
+  } else if (reason && generation->request->stream) {
+    complete_stream(generation, reason);
+  } else if (reason) {
+    complete_response(generation, reason);
+  }
+}
+
+void generations_stop(struct generation_service *service) {
+  struct api_error error;
+  api_fail(&error, 503, "stopping", NULL, "the server is stopping");
+  while (service->first) fail(service->first, &error);
+}

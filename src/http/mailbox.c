@@ -1,0 +1,181 @@
+#include "http/mailbox.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct event_list {
+  struct mailbox_event *events;
+  size_t count, capacity;
+};
+
+struct mailbox {
+  pthread_mutex_t lock;
+  unsigned holders;
+  struct mailbox_queue *queue; /* NULL once the reader has let go */
+  void *reader;
+  struct event_list posted;
+  struct mailbox_event last; /* kept apart, so that the end is never lost for lack of memory */
+  bool ended;
+  struct kj_error error;
+  struct event_list taken; /* the reader's */
+  /* Under the queue's lock. */
+  bool queued;
+  struct mailbox *next;
+};
+
+struct mailbox_queue {
+  pthread_mutex_t lock;
+  struct mailbox *first, *last;
+  void (*wake)(void *context);
+  void *context;
+};
+
+static void release(struct mailbox *mailbox) {
+  pthread_mutex_lock(&mailbox->lock);
+  unsigned holders = --mailbox->holders;
+  pthread_mutex_unlock(&mailbox->lock);
+  if (holders > 0) return;
+  pthread_mutex_destroy(&mailbox->lock);
+  free(mailbox->posted.events);
+  free(mailbox->taken.events);
+  free(mailbox);
+}
+
+struct mailbox_queue *mailbox_queue_create(void (*wake)(void *context), void *context) {
+  struct mailbox_queue *queue = calloc(1, sizeof *queue);
+  if (!queue) return NULL;
+  pthread_mutex_init(&queue->lock, NULL);
+  queue->wake = wake;
+  queue->context = context;
+  return queue;
+}
+
+static struct mailbox *pop(struct mailbox_queue *queue) {
+  pthread_mutex_lock(&queue->lock);
+  struct mailbox *mailbox = queue->first;
+  if (mailbox) {
+    queue->first = mailbox->next;
+    if (!queue->first) queue->last = NULL;
+    mailbox->queued = false;
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return mailbox;
+}
+
+/* True if the queue was empty. The caller holds the mailbox's lock; the queue becomes a holder. */
+static bool push(struct mailbox_queue *queue, struct mailbox *mailbox) {
+  pthread_mutex_lock(&queue->lock);
+  bool was_empty = queue->first == NULL;
+  if (!mailbox->queued) {
+    mailbox->queued = true;
+    mailbox->next = NULL;
+    mailbox->holders++;
+    if (queue->last)
+      queue->last->next = mailbox;
+    else
+      queue->first = mailbox;
+    queue->last = mailbox;
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return was_empty;
+}
+
+void mailbox_queue_destroy(struct mailbox_queue *queue) {
+  if (!queue) return;
+  for (struct mailbox *mailbox = NULL; (mailbox = pop(queue));) release(mailbox);
+  pthread_mutex_destroy(&queue->lock);
+  free(queue);
+}
+
+void *mailbox_queue_next(struct mailbox_queue *queue, struct mailbox **result) {
+  for (;;) {
+    struct mailbox *mailbox = pop(queue);
+    if (!mailbox) return NULL;
+    pthread_mutex_lock(&mailbox->lock);
+    void *reader = mailbox->queue ? mailbox->reader : NULL;
+    pthread_mutex_unlock(&mailbox->lock);
+    /* With a reader the mailbox has another holder: it outlives this release. */
+    *result = mailbox;
+    release(mailbox);
+    if (reader) return reader;
+  }
+}
+
+struct mailbox *mailbox_create(struct mailbox_queue *queue, void *reader) {
+  struct mailbox *mailbox = calloc(1, sizeof *mailbox);
+  if (!mailbox) return NULL;
+  pthread_mutex_init(&mailbox->lock, NULL);
+  mailbox->holders = 2;
+  mailbox->queue = queue;
+  mailbox->reader = reader;
+  return mailbox;
+}
+
+static bool append(struct event_list *list, const struct mailbox_event *event) {
+  if (list->count == list->capacity) {
+    size_t capacity = list->capacity ? list->capacity * 2 : 4;
+    struct mailbox_event *events = realloc(list->events, capacity * sizeof *events);
+    if (!events) return false;
+    list->events = events;
+    list->capacity = capacity;
+  }
+  list->events[list->count++] = *event;
+  return true;
+}
+
+/* Under the mailbox's lock. */
+static void post(struct mailbox *mailbox, const struct engine_event *event) {
+  struct mailbox_event copy = {.has_token = event->has_token,
+                               .sampled = event->sampled,
+                               .finish = event->finish,
+                               .completion_tokens = event->completion_tokens};
+  if (event->finish != FINISH_NONE) {
+    mailbox->last = copy;
+    mailbox->ended = true;
+    if (event->error) mailbox->error = *event->error;
+    return;
+  }
+  /* Without memory the text would have a hole: end it instead, keeping the engine's own end out. */
+  if (!append(&mailbox->posted, &copy)) {
+    mailbox->last = (struct mailbox_event){.finish = FINISH_ERROR};
+    mailbox->ended = true;
+    kj_fail_memory(&mailbox->error, "the events of a request");
+  }
+}
+
+void mailbox_on_event(void *context, const struct engine_event *event) {
+  struct mailbox *mailbox = context;
+  bool last = event->finish != FINISH_NONE, useful = event->has_token || last;
+  pthread_mutex_lock(&mailbox->lock);
+  /* Waking under the lock keeps the queue alive: its reader needs the lock to let go of it. */
+  if (mailbox->queue && useful && !mailbox->ended) {
+    post(mailbox, event);
+    if (push(mailbox->queue, mailbox)) mailbox->queue->wake(mailbox->queue->context);
+  }
+  pthread_mutex_unlock(&mailbox->lock);
+  if (last) release(mailbox);
+}
+
+void mailbox_not_submitted(struct mailbox *mailbox) { release(mailbox); }
+
+void mailbox_close(struct mailbox *mailbox) {
+  pthread_mutex_lock(&mailbox->lock);
+  mailbox->queue = NULL;
+  pthread_mutex_unlock(&mailbox->lock);
+  release(mailbox);
+}
+
+const struct mailbox_event *mailbox_take(struct mailbox *mailbox, size_t *count, struct kj_error *error) {
+  struct event_list *taken = &mailbox->taken;
+  pthread_mutex_lock(&mailbox->lock);
+  struct event_list empty = *taken;
+  *taken = mailbox->posted;
+  empty.count = 0;
+  mailbox->posted = empty;
+  bool end = mailbox->ended && mailbox->last.finish != FINISH_NONE && append(taken, &mailbox->last);
+  if (end) mailbox->last.finish = FINISH_NONE;
+  *error = mailbox->error;
+  pthread_mutex_unlock(&mailbox->lock);
+  *count = taken->count;
+  return taken->events;
+}

@@ -1,2 +1,0 @@
-void kaiju_http_placeholder(void);
-void kaiju_http_placeholder(void) {}

@@ -1,0 +1,49 @@
+/* From a request's body to the tokens of its prompt, on a thread of its own: parsing, the chat template and the
+ * tokenizer take a second for a prompt of a million characters, in which the loop must go on answering.
+ */
+#ifndef KAIJU_HTTP_PREPARE_H
+#define KAIJU_HTTP_PREPARE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/buffer.h"
+#include "http/request.h"
+#include "text/chat.h"
+#include "text/tokenizer.h"
+
+struct preparer;
+
+struct preparer_options {
+  const struct tokenizer *tokenizer;
+  const struct chat_template *chat; /* NULL: chat completions answer 400 */
+  const struct config *config;
+  uint32_t context;            /* tokens of a sequence at most */
+  void (*wake)(void *context); /* called from the preparer's thread when a preparation is done */
+  void *wake_context;
+};
+
+struct preparation {
+  enum completion_endpoint endpoint;
+  struct buffer body;
+  void *owner;           /* the loop's; NULL once nobody waits */
+  atomic_bool abandoned; /* need not be done any more */
+  /* The result: `request` and `tokens`, or `request` NULL and `error`. */
+  struct completion_request *request;
+  struct token_list tokens;
+  struct api_error error;
+  struct preparation *next;
+};
+
+int preparer_create(struct preparer **preparer, const struct preparer_options *options, struct kj_error *error);
+/* Joins the thread; preparations that nobody has taken are freed. NULL is allowed. */
+void preparer_destroy(struct preparer *preparer);
+void preparer_submit(struct preparer *preparer, struct preparation *preparation);
+/* The next that is done, or NULL; in the order of submission. */
+struct preparation *preparer_take(struct preparer *preparer);
+void preparation_free(struct preparation *preparation);
+
+/* The work itself, without a thread: fills the result. */
+void prepare(const struct preparer_options *options, struct preparation *preparation);
+
+#endif

@@ -1,0 +1,48 @@
+/* The JSON body of a generation request to a checked request: every field has its type and range, unknown fields are
+ * ignored, fields whose effect is not implemented are refused rather than ignored. docs/api.md lists them.
+ *
+ * A pure function of the body (a missing seed is left to the caller), safe on any thread.
+ */
+#ifndef KAIJU_HTTP_REQUEST_H
+#define KAIJU_HTTP_REQUEST_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "http/api_error.h"
+#include "model/config.h"
+#include "sched/sampler.h"
+
+enum completion_endpoint { ENDPOINT_CHAT, ENDPOINT_COMPLETIONS };
+
+enum { REQUEST_MAX_STOPS = 16, REQUEST_MAX_STOP_BYTES = 1024, REQUEST_DEFAULT_COMPLETION_TOKENS = 16 };
+
+struct completion_request {
+  enum completion_endpoint endpoint;
+  bool stream, include_usage, ignore_eos;
+  bool has_seed;            /* false: sampling.seed is to be drawn */
+  uint32_t max_tokens;      /* 0: until the context is full */
+  struct sampling sampling; /* owns its bias */
+  char *stops[REQUEST_MAX_STOPS];
+  size_t stop_count;
+
+  /* ENDPOINT_CHAT */
+  json_t *messages;           /* as messages_check returns them */
+  json_t *tools;              /* or NULL */
+  json_t *template_variables; /* chat_template_kwargs, or NULL */
+
+  /* ENDPOINT_COMPLETIONS: text, or token ids if `tokens` is not NULL */
+  char *prompt;
+  size_t prompt_length;
+  uint32_t *tokens;
+  size_t token_count;
+};
+
+/* 0, or -1 and `error`. `config` gives the defaults of sampling and the size of the vocabulary. */
+int completion_request_parse(struct completion_request **request, enum completion_endpoint endpoint, const char *body,
+                             size_t length, const struct config *config, struct api_error *error);
+void completion_request_free(struct completion_request *request); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,163 @@
+#include "http/router.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/json.h"
+#include "http/openai.h"
+
+enum { RETRY_AFTER_SECONDS = 5 };
+
+struct call {
+  const struct router *router;
+  struct connection *connection;
+  const struct http_head *head;
+  struct buffer *body;
+  const char *rest; /* of the path, behind a route that ends with a slash */
+};
+
+struct route {
+  const char *path; /* with a slash at its end: all that is below it */
+  unsigned methods;
+  void (*handle)(struct call *call);
+};
+
+static void respond_json(struct call *call, int status, const char *headers, json_t *value) {
+  struct buffer body = {0};
+  if (json_append(&body, value)) {
+    connection_respond(call->connection, status, "application/json", headers, body.data, body.length);
+  } else {
+    struct api_error error;
+    api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
+    connection_respond_error(call->connection, &error, NULL);
+  }
+  buffer_free(&body);
+}
+
+/* The engine's status, on the heap because it has room for every node. */
+static struct engine_status *get_status(const struct router *router) {
+  struct engine_status *status = calloc(1, sizeof *status);
+  if (status) engine_get_status(router->engine, status);
+  return status;
+}
+
+/* False, with the reason as an error, unless a token can go round. */
+static bool check_ready(const struct router *router, struct api_error *error) {
+  struct engine_status *status = get_status(router);
+  bool ready = status && status->state == ENGINE_READY;
+  if (!status) {
+    api_fail(error, 503, "out_of_memory", NULL, "out of memory");
+  } else if (!ready) {
+    const char *separator = status->reason[0] ? ": " : "";
+    api_fail(error, 503, engine_state_name(status->state), NULL, "the engine is %s%s%s",
+             engine_state_name(status->state), separator, status->reason);
+  }
+  error->retry_after = RETRY_AFTER_SECONDS;
+  free(status);
+  return ready;
+}
+
+static bool refuse_unready(struct call *call) {
+  struct api_error error;
+  if (check_ready(call->router, &error)) return false;
+  connection_respond_error(call->connection, &error, NULL);
+  return true;
+}
+
+static void get_health(struct call *call) {
+  struct api_error error;
+  if (check_ready(call->router, &error)) {
+    respond_json(call, 200, NULL, json_pack("{s:s}", "status", "ok"));
+    return;
+  }
+  json_t *body = api_error_json(&error);
+  json_object_set_new(body, "status", json_string(error.code));
+  respond_json(call, 503, "Retry-After: 5\r\n", body);
+}
+
+static void get_metrics(struct call *call) {
+  struct engine_status *status = get_status(call->router);
+  struct buffer text = {0};
+  if (status) metrics_write(call->router->metrics, status, connections_count(call->router->connections), &text);
+  if (status && !buffer_failed(&text)) {
+    connection_respond(call->connection, 200, "text/plain; version=0.0.4; charset=utf-8", NULL, text.data, text.length);
+  } else {
+    struct api_error error;
+    api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
+    connection_respond_error(call->connection, &error, NULL);
+  }
+  buffer_free(&text);
+  free(status);
+}
+
+static void get_models(struct call *call) {
+  if (refuse_unready(call)) return;
+  const struct router *router = call->router;
+  respond_json(call, 200, NULL, openai_model_list(router->model_name, router->created, engine_context(router->engine)));
+}
+
+static void get_model(struct call *call) {
+  if (refuse_unready(call)) return;
+  const struct router *router = call->router;
+  char *name = strdup(call->rest);
+  if (name && http_decode_path(name) && strcmp(name, router->model_name) == 0) {
+    respond_json(call, 200, NULL, openai_model(router->model_name, router->created, engine_context(router->engine)));
+  } else {
+    struct api_error error;
+    api_fail(&error, 404, "model_not_found", "model", "there is no model '%.200s' here: this server has '%s'",
+             name ? name : "", router->model_name);
+    connection_respond_error(call->connection, &error, NULL);
+  }
+  free(name);
+}
+
+static void generate(struct call *call, enum completion_endpoint endpoint) {
+  if (!refuse_unready(call)) generation_start(call->router->generations, call->connection, endpoint, call->body);
+}
+
+static void post_chat(struct call *call) { generate(call, ENDPOINT_CHAT); }
+static void post_completions(struct call *call) { generate(call, ENDPOINT_COMPLETIONS); }
+
+static const struct route routes[] = {
+    {"/health", HTTP_GET | HTTP_HEAD, get_health},    {"/metrics", HTTP_GET | HTTP_HEAD, get_metrics},
+    {"/v1/models", HTTP_GET | HTTP_HEAD, get_models}, {"/v1/models/", HTTP_GET | HTTP_HEAD, get_model},
+    {"/v1/chat/completions", HTTP_POST, post_chat},   {"/v1/completions", HTTP_POST, post_completions},
+};
+
+static const struct route *find_route(const char *path, const char **rest) {
+  for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+    size_t length = strlen(routes[i].path);
+    bool below = routes[i].path[length - 1] == '/';
+    *rest = path + length;
+    if (below ? strncmp(path, routes[i].path, length) == 0 && **rest : strcmp(path, routes[i].path) == 0)
+      return &routes[i];
+  }
+  return NULL;
+}
+
+static const char *allow_header(unsigned methods) {
+  if (methods & HTTP_POST) return "Allow: POST, OPTIONS\r\n";
+  return "Allow: GET, HEAD, OPTIONS\r\n";
+}
+
+void router_handle(const struct router *router, struct connection *connection, const struct http_head *head,
+                   struct buffer *body) {
+  struct call call = {.router = router, .connection = connection, .head = head, .body = body};
+  const struct route *route = find_route(head->path, &call.rest);
+  struct api_error error;
+  if (head->method == HTTP_OPTIONS && strcmp(head->path, "*") == 0) {
+    connection_respond(connection, 204, NULL, "Allow: GET, HEAD, POST, OPTIONS\r\n", NULL, 0);
+  } else if (!route) {
+    api_fail(&error, 404, "not_found", NULL, "there is nothing at '%.200s'", head->path);
+    connection_respond_error(connection, &error, NULL);
+  } else if (head->method == HTTP_OPTIONS) {
+    /* A preflight is answered, but no origin is allowed: pages of other sites cannot read what is served here. */
+    connection_respond(connection, 204, NULL, allow_header(route->methods), NULL, 0);
+  } else if (!(route->methods & head->method)) {
+    api_fail(&error, 405, "method_not_allowed", NULL, "'%.200s' does not take this method: see the Allow header",
+             head->path);
+    connection_respond_error(connection, &error, allow_header(route->methods));
+  } else {
+    route->handle(&call);
+  }
+}

@@ -1,0 +1,270 @@
+#include "http/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "http/router.h"
+
+enum { STOP_SECONDS = 3 };
+
+struct http_server {
+  struct http_limits limits;
+  char *model_name;
+  pthread_t thread;
+  int wakeup; /* eventfd */
+  atomic_bool stop_asked;
+
+  /* The loop's thread only. */
+  struct event_base *base;
+  struct evconnlistener *listener;
+  struct event *on_wakeup, *timer; /* the timer ends a pause of the listener, or the wait for the last clients */
+  struct connections *connections;
+  bool stopping, paused;
+  struct metrics metrics;
+  struct router router;
+  struct generation_service generations;
+};
+
+static void set_limits(struct http_limits *limits) {
+  if (limits->request_deadline <= 0) limits->request_deadline = 60;
+  if (limits->idle_timeout <= 0) limits->idle_timeout = 75;
+  if (limits->write_timeout <= 0) limits->write_timeout = 60;
+  if (limits->comment_interval <= 0) limits->comment_interval = 4;
+  if (limits->max_body == 0) limits->max_body = (size_t)32 << 20;
+  if (limits->max_bodies == 0) limits->max_bodies = (size_t)256 << 20;
+  if (limits->max_output == 0) limits->max_output = (size_t)4 << 20;
+  if (limits->max_connections == 0) limits->max_connections = 1024;
+}
+
+static void wake(void *context) {
+  struct http_server *server = context;
+  uint64_t one = 1;
+  /* It fails only when the counter is full, and then the loop is awake anyway. */
+  ssize_t written = write(server->wakeup, &one, sizeof one);
+  (void)written;
+}
+
+static void on_request(void *context, struct connection *connection, const struct http_head *head,
+                       struct buffer *body) {
+  struct http_server *server = context;
+  router_handle(&server->router, connection, head, body);
+}
+
+static void on_response(void *context, int status) {
+  struct http_server *server = context;
+  metrics_count_response(&server->metrics, status);
+}
+
+static void on_closed(void *context) {
+  struct http_server *server = context;
+  if (server->stopping) {
+    if (connections_count(server->connections) == 0) event_base_loopbreak(server->base);
+  } else if (server->paused && connections_count(server->connections) < server->limits.max_connections) {
+    server->paused = false;
+    evconnlistener_enable(server->listener);
+  }
+}
+
+static void on_accept(struct evconnlistener *listener, evutil_socket_t descriptor, struct sockaddr *address, int length,
+                      void *context) {
+  (void)address, (void)length;
+  struct http_server *server = context;
+  connections_accept(server->connections, descriptor);
+  if (connections_count(server->connections) < server->limits.max_connections) return;
+  server->paused = true;
+  evconnlistener_disable(listener);
+}
+
+/* Out of descriptors or memory: the loop would spin on the pending connection. */
+static void on_accept_error(struct evconnlistener *listener, void *context) {
+  struct http_server *server = context;
+  struct timeval pause = {.tv_usec = 200000};
+  log_warning("http: cannot accept a connection: %s", strerror(errno));
+  evconnlistener_disable(listener);
+  evtimer_add(server->timer, &pause);
+}
+
+static void on_timer(evutil_socket_t descriptor, short what, void *context) {
+  (void)descriptor, (void)what;
+  struct http_server *server = context;
+  if (server->stopping)
+    event_base_loopbreak(server->base);
+  else if (!server->paused)
+    evconnlistener_enable(server->listener);
+}
+
+static void deliver(struct http_server *server) {
+  for (struct preparation *done = NULL; (done = preparer_take(server->generations.preparer));)
+    generation_prepared(done);
+  struct mailbox *mailbox = NULL;
+  for (struct generation *generation = NULL;
+       (generation = mailbox_queue_next(server->generations.mailboxes, &mailbox));)
+    generation_deliver(generation);
+}
+
+static void begin_stop(struct http_server *server) {
+  struct timeval patience = {.tv_sec = STOP_SECONDS};
+  server->stopping = true;
+  evconnlistener_disable(server->listener);
+  connections_drain(server->connections);
+  generations_stop(&server->generations);
+  if (connections_count(server->connections) == 0)
+    event_base_loopbreak(server->base);
+  else
+    evtimer_add(server->timer, &patience);
+}
+
+static void on_wakeup(evutil_socket_t descriptor, short what, void *context) {
+  (void)what;
+  struct http_server *server = context;
+  uint64_t count = 0;
+  ssize_t got = read(descriptor, &count, sizeof count);
+  (void)got;
+  deliver(server);
+  if (atomic_load(&server->stop_asked) && !server->stopping) begin_stop(server);
+}
+
+static void *run(void *context) {
+  struct http_server *server = context;
+  event_base_dispatch(server->base);
+  return NULL;
+}
+
+static int listen_on(struct http_server *server, const char *host, uint16_t port, struct kj_error *error) {
+  char service[8];
+  snprintf(service, sizeof service, "%u", port);
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *addresses = NULL;
+  int code = getaddrinfo(host, service, &hints, &addresses);
+  if (code != 0) return kj_fail(error, KJ_NOT_FOUND, "http: cannot resolve '%s': %s", host, gai_strerror(code));
+  for (struct addrinfo *address = addresses; address && !server->listener; address = address->ai_next)
+    server->listener = evconnlistener_new_bind(server->base, on_accept, server,
+                                               LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
+                                               SOMAXCONN, address->ai_addr, (int)address->ai_addrlen);
+  int reason = errno;
+  freeaddrinfo(addresses);
+  if (!server->listener)
+    return kj_fail(error, KJ_NETWORK, "http: cannot listen on %s port %u: %s", host, port, strerror(reason));
+  evconnlistener_set_error_cb(server->listener, on_accept_error);
+  return 0;
+}
+
+static uint16_t bound_port(const struct http_server *server) {
+  struct sockaddr_storage address;
+  socklen_t length = sizeof address;
+  if (getsockname(evconnlistener_get_fd(server->listener), (struct sockaddr *)&address, &length) != 0) return 0;
+  if (address.ss_family == AF_INET6) return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
+  return ntohs(((struct sockaddr_in *)&address)->sin_port);
+}
+
+/* Everything but the threads. */
+static int build(struct http_server *server, const struct http_options *options, struct kj_error *error) {
+  server->limits = options->limits;
+  set_limits(&server->limits);
+  server->model_name = strdup(options->model_name);
+  server->base = event_base_new();
+  server->wakeup = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (server->wakeup < 0) return kj_fail(error, KJ_IO, "http: eventfd: %s", strerror(errno));
+  if (!server->model_name || !server->base) return kj_fail_memory(error, "the HTTP server");
+  struct connections_options connections = {.request_deadline = server->limits.request_deadline,
+                                            .idle_timeout = server->limits.idle_timeout,
+                                            .write_timeout = server->limits.write_timeout,
+                                            .max_body = server->limits.max_body,
+                                            .max_bodies = server->limits.max_bodies,
+                                            .max_output = server->limits.max_output,
+                                            .on_request = on_request,
+                                            .on_response = on_response,
+                                            .on_closed = on_closed,
+                                            .context = server};
+  server->connections = connections_create(server->base, &connections);
+  server->on_wakeup = event_new(server->base, server->wakeup, EV_READ | EV_PERSIST, on_wakeup, server);
+  server->timer = evtimer_new(server->base, on_timer, server);
+  server->generations = (struct generation_service){.base = server->base,
+                                                    .engine = options->engine,
+                                                    .tokenizer = options->tokenizer,
+                                                    .model_name = server->model_name,
+                                                    .mailboxes = mailbox_queue_create(wake, server),
+                                                    .metrics = &server->metrics,
+                                                    .comment_interval = server->limits.comment_interval};
+  server->router = (struct router){.engine = options->engine,
+                                   .model_name = server->model_name,
+                                   .created = (int64_t)time(NULL),
+                                   .connections = server->connections,
+                                   .generations = &server->generations,
+                                   .metrics = &server->metrics};
+  if (!server->connections || !server->on_wakeup || !server->timer || !server->generations.mailboxes ||
+      event_add(server->on_wakeup, NULL) != 0)
+    return kj_fail_memory(error, "the HTTP server");
+  return listen_on(server, options->host, options->port, error);
+}
+
+static void release(struct http_server *server) {
+  preparer_destroy(server->generations.preparer);
+  if (server->listener) evconnlistener_free(server->listener);
+  connections_destroy(server->connections);
+  mailbox_queue_destroy(server->generations.mailboxes);
+  if (server->on_wakeup) event_free(server->on_wakeup);
+  if (server->timer) event_free(server->timer);
+  if (server->base) event_base_free(server->base);
+  if (server->wakeup >= 0) close(server->wakeup);
+  free(server->model_name);
+  free(server);
+}
+
+static int start_threads(struct http_server *server, const struct http_options *options, struct kj_error *error) {
+  struct preparer_options preparer = {.tokenizer = options->tokenizer,
+                                      .chat = options->chat,
+                                      .config = engine_config(options->engine),
+                                      .context = engine_context(options->engine),
+                                      .wake = wake,
+                                      .wake_context = server};
+  /* Signals are for the main thread, and SIGPIPE for none: a write to a client that has left just fails. */
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int result = preparer_create(&server->generations.preparer, &preparer, error);
+  if (!result && pthread_create(&server->thread, NULL, run, server) != 0)
+    result = kj_fail(error, KJ_IO, "http: cannot start a thread");
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return result;
+}
+
+int http_server_start(struct http_server **result, const struct http_options *options, uint16_t *port,
+                      struct kj_error *error) {
+  *result = NULL;
+  struct http_server *server = calloc(1, sizeof *server);
+  if (!server) return kj_fail_memory(error, "the HTTP server");
+  server->wakeup = -1;
+  int code = build(server, options, error);
+  if (!code) {
+    *port = bound_port(server);
+    code = start_threads(server, options, error);
+  }
+  if (code) {
+    release(server);
+    return code;
+  }
+  *result = server;
+  return 0;
+}
+
+void http_server_stop(struct http_server *server) {
+  if (!server) return;
+  atomic_store(&server->stop_asked, true);
+  wake(server);
+  pthread_join(server->thread, NULL);
+  release(server);
+}
