@@ -27,10 +27,12 @@ enum {
 struct link_hub;
 
 struct link_options {
-  const char *provider; /* "tcp", "verbs" or NULL: verbs where there is a device, else tcp, and the log says so */
-  const uint8_t *key;   /* [LINK_KEY_BYTES] or NULL */
-  double heartbeat;     /* seconds between signs of life; 0: 1 */
-  double deadline;      /* seconds of silence after which a link is down; 0: 10 */
+  /* "tcp", "verbs" or NULL: verbs where there is a device, else tcp, and the log says so; without a key always tcp,
+   * because RDMA has no loopback addresses. All nodes of a cluster must use the same. */
+  const char *provider;
+  const uint8_t *key;            /* [LINK_KEY_BYTES] or NULL */
+  double heartbeat;              /* seconds between signs of life; 0: 1 */
+  double deadline;               /* seconds of silence after which a link is down; 0: 10 */
   void (*notify)(void *context); /* may be NULL */
   void *context;
 };

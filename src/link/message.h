@@ -44,7 +44,7 @@ enum message_role { ROLE_LEAD = 1, ROLE_NODE = 2, ROLE_UPSTREAM = 3 };
 
 struct message_introduce {
   enum message_role role; /* UPSTREAM: the previous stage, for the session, epoch and stage below */
-  uint64_t session;       /* of the lead's process; 0 from a node */
+  uint64_t session;       /* a random number of the sender's process; UPSTREAM: the lead's */
   uint64_t epoch;
   uint32_t stage;   /* UPSTREAM: the sender's stage number */
   char version[32]; /* Kaiju's */

@@ -1,0 +1,101 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "link/link.h"
+
+enum { DIGITS = LINK_KEY_BYTES * 2 };
+
+static int malformed(const char *path, struct kj_error *error) {
+  return kj_fail(error, KJ_INVALID,
+                 "%s: not a cluster key: the file must hold %d hexadecimal digits and nothing else; make one with "
+                 "`kaiju keygen`",
+                 path, DIGITS);
+}
+
+/* Reads at most `size` bytes; the number read or -1. */
+static ssize_t read_all(int file, char *bytes, size_t size) {
+  size_t length = 0;
+  while (length < size) {
+    ssize_t count = read(file, bytes + length, size - length);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return -1;
+    if (count == 0) break;
+    length += (size_t)count;
+  }
+  return (ssize_t)length;
+}
+
+int link_key_load(const char *path, uint8_t key[LINK_KEY_BYTES], struct kj_error *error) {
+  char text[DIGITS + 3]; /* the digits, "\r\n", and one byte too many */
+  int code = 0;
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe must not block */
+  if (file < 0) return kj_fail_errno(error, "open", path);
+  struct stat status;
+  if (fstat(file, &status) != 0) {
+    code = kj_fail_errno(error, "examine", path);
+    goto done;
+  }
+  if (!S_ISREG(status.st_mode)) {
+    code = kj_fail(error, KJ_INVALID, "%s: not a regular file", path);
+    goto done;
+  }
+  if (status.st_mode & (S_IRWXG | S_IRWXO)) {
+    code = kj_fail(error, KJ_INVALID,
+                   "%s: others may read the cluster key (permissions %04o); run `chmod 600 %s`, and make a new key if "
+                   "someone may have seen it",
+                   path, (unsigned)(status.st_mode & 07777), path);
+    goto done;
+  }
+  ssize_t length = read_all(file, text, sizeof text);
+  if (length < 0) {
+    code = kj_fail_errno(error, "read", path);
+    goto done;
+  }
+  size_t end = (size_t)length;
+  if (end > 0 && text[end - 1] == '\n') end--;
+  if (end > 0 && end < (size_t)length && text[end - 1] == '\r') end--;
+  size_t decoded = 0;
+  if (end != DIGITS || sodium_hex2bin(key, LINK_KEY_BYTES, text, DIGITS, NULL, &decoded, NULL) != 0 ||
+      decoded != LINK_KEY_BYTES)
+    code = malformed(path, error);
+done:
+  sodium_memzero(text, sizeof text);
+  if (code) sodium_memzero(key, LINK_KEY_BYTES);
+  close(file);
+  return code;
+}
+
+int link_key_create(const char *path, struct kj_error *error) {
+  if (sodium_init() < 0) return kj_fail(error, KJ_INTERNAL, "the system has no source of random numbers");
+  int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0) {
+    if (errno != EEXIST) return kj_fail_errno(error, "create", path);
+    return kj_fail(error, KJ_IO, "%s: exists already and is not overwritten; remove it first if it is no longer used",
+                   path);
+  }
+  uint8_t key[LINK_KEY_BYTES];
+  char text[DIGITS + 1];
+  randombytes_buf(key, sizeof key);
+  sodium_bin2hex(text, sizeof text, key, sizeof key);
+  text[DIGITS] = '\n';
+  int code = 0;
+  size_t written = 0;
+  while (written < sizeof text && !code) {
+    ssize_t count = write(file, text + written, sizeof text - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0)
+      code = kj_fail_errno(error, "write", path);
+    else
+      written += (size_t)count;
+  }
+  if (!code && fsync(file) != 0 && errno != EINVAL) code = kj_fail_errno(error, "write", path);
+  if (close(file) != 0 && !code) code = kj_fail_errno(error, "write", path);
+  if (code) unlink(path);
+  sodium_memzero(key, sizeof key);
+  sodium_memzero(text, sizeof text);
+  return code;
+}

@@ -1,2 +1,0 @@
-void kaiju_link_placeholder(void);
-void kaiju_link_placeholder(void) {}
