@@ -9,8 +9,9 @@
 #include "text/utf8.h"
 
 enum {
-  DECOMPOSED_MAX = 4, /* code points of the longest canonical decomposition */
-  LONG_RUN = 16       /* a run of marks from which counting sort beats insertion sort */
+  LONE_TRAILING_BASE = 0x11a7, /* composes with nothing, but utf8proc 2.8 takes it for a Hangul final and drops it */
+  DECOMPOSED_MAX = 4,          /* code points of the longest canonical decomposition */
+  LONG_RUN = 16                /* a run of marks from which counting sort beats insertion sort */
 };
 
 /* Decomposed code points that belong together: from one character that normalization cannot see through to the next. */
@@ -90,7 +91,7 @@ int normalize_nfc(const char *text, size_t length, struct buffer *out, struct kj
       code = kj_fail(error, KJ_INVALID, "text is not UTF-8 at byte %zu", at);
       break;
     }
-    if (unicode_is_opaque_to_normalizer(code_point)) {
+    if (unicode_is_opaque_to_normalizer(code_point) || code_point == LONE_TRAILING_BASE) {
       if (segment.count) code = flush(&segment, out, error);
       buffer_append(out, text + at, size);
     } else if (!(code = reserve(&segment, error))) {

@@ -71,6 +71,9 @@ struct code_table unicode_white_space(void) {
 
 bool unicode_is_white_space(uint32_t code_point) { return contains(TABLE(white_space), code_point); }
 
+/* The newer numbers that are no decimal digits. */
+static bool is_kaktovik(uint32_t code_point) { return code_point >= 0x1d2c0 && code_point <= 0x1d2d3; }
+
 bool unicode_is_word(uint32_t code_point) {
   if (code_point == 0x200c || code_point == 0x200d) return true; /* Join_Control */
   switch (utf8proc_category((utf8proc_int32_t)code_point)) {
@@ -88,7 +91,8 @@ bool unicode_is_word(uint32_t code_point) {
       return true;
     default:
       return contains(TABLE(alphabetic_symbols), code_point) || contains(TABLE(newer_letters), code_point) ||
-             contains(TABLE(newer_marks), code_point);
+             contains(TABLE(newer_marks), code_point) ||
+             (contains(TABLE(newer_numbers), code_point) && !is_kaktovik(code_point));
   }
 }
 
