@@ -126,7 +126,8 @@ int cmd_synth(int argc, char **argv) {
     fprintf(stderr, "kaiju synth: %s\n", error.message);
     return 1;
   }
-  printf("%s: %.3f GB of weights%s\n", options.request.directory, (double)progress.total * 1e-9,
-         options.request.sparse ? ", all holes" : "");
+  bool large = progress.total >= 1000000000;
+  printf("%s: %.3f %s of weights%s\n", options.request.directory, (double)progress.total * (large ? 1e-9 : 1e-6),
+         large ? "GB" : "MB", options.request.sparse ? ", all holes" : "");
   return fflush(stdout) ? 1 : 0;
 }

@@ -64,7 +64,6 @@ void synth_fill(const struct synth_tensor *tensor, uint64_t seed, uint64_t offse
   unsigned char *bytes = out;
   uint64_t first = offset / 2;
   size_t count = length / 2;
-  double deviation = 1 / sqrt((double)tensor->columns);
   switch (tensor->content) {
     case SYNTH_PACKED:
       fill_packed(key, offset, bytes, length);
@@ -73,7 +72,7 @@ void synth_fill(const struct synth_tensor *tensor, uint64_t seed, uint64_t offse
     case SYNTH_BIASES: {
       /* Of an integer that is uniform over 0…2^bits − 1: the standard deviation and the mean. */
       double levels = (double)(1u << tensor->bits), spread = sqrt((levels * levels - 1) / 12);
-      float step = (float)(deviation / spread), middle = (float)((levels - 1) / 2);
+      float step = (float)(tensor->deviation / spread), middle = (float)((levels - 1) / 2);
       for (size_t i = 0; i < count; i++) {
         float scale = group_scale(key, first + i, step);
         store_bf16(bytes + 2 * i, tensor->content == SYNTH_SCALES ? scale : -scale * middle);
@@ -81,7 +80,7 @@ void synth_fill(const struct synth_tensor *tensor, uint64_t seed, uint64_t offse
       break;
     }
     case SYNTH_PLAIN: {
-      float width = (float)(deviation * sqrt(12));
+      float width = (float)(tensor->deviation * sqrt(12));
       for (size_t i = 0; i < count; i++) store_bf16(bytes + 2 * i, width * (uniform(draw(key, first + i)) - 0.5f));
       break;
     }

@@ -1,7 +1,7 @@
 #include "model/synth_layout.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,8 @@ static struct synth_tensor *add_tensor(struct builder *builder, const char *modu
 }
 
 /* A module's matrix [rows, columns], or [experts, rows, columns], quantized as the config says. */
-static void add_matrix(struct builder *builder, const char *module, uint32_t experts, uint32_t rows, uint32_t columns) {
+static void add_scaled(struct builder *builder, const char *module, uint32_t experts, uint32_t rows, uint32_t columns,
+                       double deviation) {
   static const struct {
     const char *suffix;
     enum synth_content content;
@@ -62,7 +63,7 @@ static void add_matrix(struct builder *builder, const char *module, uint32_t exp
   builder->layout->total_parameters += (uint64_t)(experts ? experts : 1) * rows * columns;
   if (!quantization.bits) {
     struct synth_tensor *plain = add_tensor(builder, module, "weight", SYNTH_PLAIN, experts, rows, columns);
-    if (plain) plain->columns = columns;
+    if (plain) plain->deviation = deviation;
     return;
   }
   if (columns % quantization.group) {
@@ -76,15 +77,25 @@ static void add_matrix(struct builder *builder, const char *module, uint32_t exp
                                                       : columns / quantization.group;
     struct synth_tensor *tensor = add_tensor(builder, module, parts[i].suffix, parts[i].content, experts, rows, width);
     if (!tensor) return;
-    tensor->columns = columns;
+    tensor->deviation = deviation;
     tensor->bits = quantization.bits;
   }
 }
 
+static void add_matrix(struct builder *builder, const char *module, uint32_t experts, uint32_t rows, uint32_t columns) {
+  add_scaled(builder, module, experts, rows, columns, 1 / sqrt(columns));
+}
+
+/* One whose output is added to the residual stream. */
+static void add_residual(struct builder *builder, const char *module, uint32_t experts, uint32_t rows,
+                         uint32_t columns) {
+  double layers = builder->config->layers;
+  add_scaled(builder, module, experts, rows, columns, 1 / sqrt((double)columns * rows * 2 * layers));
+}
+
 static void add_norm(struct builder *builder, const char *module, uint32_t columns) {
   if (builder->code) return;
-  struct synth_tensor *norm = add_tensor(builder, module, "weight", SYNTH_NORM, 0, 0, columns);
-  if (norm) norm->columns = columns;
+  add_tensor(builder, module, "weight", SYNTH_NORM, 0, 0, columns);
   builder->layout->total_parameters += columns;
 }
 
@@ -106,7 +117,7 @@ static void add_layer(struct builder *builder, uint32_t layer) {
   add_matrix(builder, layer_module(layer, "self_attn.q_proj").text, 0, query, hidden);
   add_matrix(builder, layer_module(layer, "self_attn.k_proj").text, 0, kv, hidden);
   add_matrix(builder, layer_module(layer, "self_attn.v_proj").text, 0, kv, hidden);
-  add_matrix(builder, layer_module(layer, "self_attn.o_proj").text, 0, hidden, query);
+  add_residual(builder, layer_module(layer, "self_attn.o_proj").text, 0, hidden, query);
   add_norm(builder, layer_module(layer, "self_attn.q_norm").text, config->head_dim);
   add_norm(builder, layer_module(layer, "self_attn.k_norm").text, config->head_dim);
   add_norm(builder, layer_module(layer, "post_attention_layernorm").text, hidden);
@@ -115,11 +126,11 @@ static void add_layer(struct builder *builder, uint32_t layer) {
     add_matrix(builder, layer_module(layer, "mlp.gate").text, 0, experts, hidden);
     add_matrix(builder, layer_module(layer, "mlp.switch_mlp.gate_proj").text, experts, inner, hidden);
     add_matrix(builder, layer_module(layer, "mlp.switch_mlp.up_proj").text, experts, inner, hidden);
-    add_matrix(builder, layer_module(layer, "mlp.switch_mlp.down_proj").text, experts, hidden, inner);
+    add_residual(builder, layer_module(layer, "mlp.switch_mlp.down_proj").text, experts, hidden, inner);
   } else {
     add_matrix(builder, layer_module(layer, "mlp.gate_proj").text, 0, config->intermediate, hidden);
     add_matrix(builder, layer_module(layer, "mlp.up_proj").text, 0, config->intermediate, hidden);
-    add_matrix(builder, layer_module(layer, "mlp.down_proj").text, 0, hidden, config->intermediate);
+    add_residual(builder, layer_module(layer, "mlp.down_proj").text, 0, hidden, config->intermediate);
   }
 }
 

@@ -1,14 +1,18 @@
 /* The tensors of a model in MLX's format, where they lie in shards, and their pseudo-random contents.
  *
- * Contents. A module (say "model.layers.0.self_attn.q_proj") has a key: the checkpoint's seed mixed with the FNV-1a
- * hash of its name. Draw i of a key k is the output of splitmix64 (Steele, Lea, Flood 2014) at state k + (i + 1) · γ.
- * The contents of any part of any tensor thus follow from the seed, the names and the shapes alone, in any order.
+ * Contents. With splitmix64's (Steele, Lea, Flood 2014) increment γ and finaliser mix, a module, say
+ * "model.layers.0.self_attn.q_proj", has the key k = mix(mix(seed + γ) xor h), h being the FNV-1a hash of its name. Draw
+ * i of a key is mix(k + (i + 1) · γ), and its top 24 bits make a number u uniform in [0, 1). The contents of any part of
+ * any tensor thus follow from the seed, the names and the shapes alone, in any order.
  *   packed words:  draws as little-endian 64-bit words, hence q uniform over all integers of `bits` bits
- *   scales:        ±s · (0.75 + u/2), u uniform in [0, 1), with s such that the weights' standard deviation is
- *                  about 1/√columns; rounded to bf16
- *   biases:        −scale · (2^bits − 1)/2, so that the weights' mean is 0; rounded to bf16
- *   plain weights: uniform, mean 0, standard deviation 1/√columns, bf16
- *   norms:         uniform in [0.9, 1.1), bf16
+ *   scales:        ±s · (0.75 + u/2), u uniform in [0, 1), with s such that the weights have about the module's
+ * standard deviation; rounded to bf16 biases:        −scale · (2^bits − 1)/2, so that the weights' mean is 0; rounded
+ * to bf16 plain weights: u, scaled to mean 0 and the standard deviation, bf16 norms:         0.9 + u/5, bf16
+ *
+ * The standard deviation is 1/√columns, so that outputs are as large as inputs, except for what is added to the
+ * residual stream (o_proj, down_proj): 1/√(columns · hidden · 2 · layers). All layers together then add about as much
+ * as the embedding, whose rows have a norm near 1, began with; so different tokens keep different hidden states, and
+ * choose different experts, in models of any depth.
  *
  * Internal to model/synth.c.
  */
@@ -25,7 +29,8 @@ struct synth_tensor {
   size_t module_length; /* of the name, without ".weight", ".scales" or ".biases" */
   enum synth_content content;
   uint32_t shape[3], rank; /* as stored: packed tensors have columns · bits / 32 words a row */
-  uint32_t columns, bits;  /* of the module's weights */
+  uint32_t bits;           /* of the module's weights */
+  double deviation;        /* of the module's weights */
   uint64_t bytes;
   uint32_t shard;
   uint64_t offset; /* in the shard's data */
