@@ -63,15 +63,18 @@ static int fail_shape(const struct found *found, const uint64_t *shape, uint32_t
                  safetensors_path(found->file), found->tensor->name, is, must);
 }
 
-/* Finds MODULE.SUFFIX and checks its shape, whose last dimension is `columns` (in the units of its type). */
-static int find_part(struct source *source, const struct want *want, const char *suffix, uint64_t columns,
-                     struct found *found, struct kj_error *error) {
+static int find_part(struct source *source, const struct want *want, const char *suffix, struct found *found,
+                     struct kj_error *error) {
   char name[NAME_SIZE + 16];
   snprintf(name, sizeof name, "%s.%s", want->module, suffix);
-  int result = find_tensor(source, name, found, error);
-  if (result || !found->tensor) return result;
+  return find_tensor(source, name, found, error);
+}
+
+/* The shape must be what is wanted, with a last dimension of `columns` (in the units of the tensor's type). */
+static int check_shape(const struct want *want, const struct found *found, uint64_t columns, struct kj_error *error) {
   uint64_t shape[3];
   uint32_t dimensions = 0;
+  if (!found->tensor) return 0;
   if (want->stack) shape[dimensions++] = want->stack;
   if (!want->norm) shape[dimensions++] = want->rows;
   shape[dimensions++] = columns;
@@ -94,7 +97,8 @@ static int number_type_of(const struct found *found, enum number_type *type, str
       *type = NUMBER_BF16;
       return 0;
     default:
-      return kj_fail(error, KJ_UNSUPPORTED, "%s: tensor %s: dtype %s is not supported here; BF16, F16 and F32 are",
+      return kj_fail(error, KJ_UNSUPPORTED,
+                     "%s: tensor %s: dtype %s is not supported without .scales and .biases; BF16, F16 and F32 are",
                      safetensors_path(found->file), found->tensor->name, found->tensor->dtype);
   }
 }
@@ -108,8 +112,9 @@ static const void *slice(struct source *source, const struct found *found, uint3
 static int find_plain(struct source *source, const struct want *want, struct matrix *matrices, struct kj_error *error) {
   struct found weight;
   enum number_type type = NUMBER_F32;
-  int result = find_part(source, want, "weight", want->columns, &weight, error);
-  if (!result) result = number_type_of(&weight, &type, error);
+  int result = find_part(source, want, "weight", &weight, error);
+  if (!result) result = number_type_of(&weight, &type, error); /* first: packed integers without scales are named so */
+  if (!result) result = check_shape(want, &weight, want->columns, error);
   if (result) return result;
   uint32_t count = want->stack ? want->stack : 1;
   for (uint32_t i = 0; i < count; i++)
@@ -121,26 +126,38 @@ static int find_plain(struct source *source, const struct want *want, struct mat
   return 0;
 }
 
+/* *type becomes that of the scales. */
+static int check_affine_types(const struct found *weight, const struct found *scales, const struct found *biases,
+                              enum number_type *type, struct kj_error *error) {
+  enum number_type bias_type = NUMBER_F32;
+  if (weight->tensor && weight->tensor->type != SAFETENSORS_U32)
+    return kj_fail(error, KJ_INVALID, "%s: tensor %s has scales, but its dtype is %s, not U32",
+                   safetensors_path(weight->file), weight->tensor->name, weight->tensor->dtype);
+  int result = number_type_of(scales, type, error);
+  if (!result) result = number_type_of(biases, &bias_type, error);
+  if (!result && scales->tensor && biases->tensor && *type != bias_type)
+    result =
+        kj_fail(error, KJ_UNSUPPORTED, "%s: tensor %s has dtype %s but the scales have %s: not supported",
+                safetensors_path(biases->file), biases->tensor->name, biases->tensor->dtype, scales->tensor->dtype);
+  return result;
+}
+
 static int find_affine(struct source *source, const struct want *want, struct quantization quantization,
                        struct matrix *matrices, struct kj_error *error) {
   struct found weight, scales, biases;
-  enum number_type type = NUMBER_F32, bias_type = NUMBER_F32;
+  enum number_type type = NUMBER_F32;
   if (want->columns % quantization.group)
     return kj_fail(error, KJ_INVALID, "%s: %s: %u columns cannot be quantized in groups of %u",
                    source->checkpoint->directory, want->module, want->columns, quantization.group);
   uint64_t groups = want->columns / quantization.group, words = (uint64_t)want->columns * quantization.bits / 32;
-  int result = find_part(source, want, "weight", words, &weight, error);
-  if (!result) result = find_part(source, want, "scales", groups, &scales, error);
-  if (!result) result = find_part(source, want, "biases", groups, &biases, error);
-  if (!result) result = number_type_of(&scales, &type, error);
-  if (!result) result = number_type_of(&biases, &bias_type, error);
+  int result = find_part(source, want, "weight", &weight, error);
+  if (!result) result = find_part(source, want, "scales", &scales, error);
+  if (!result) result = find_part(source, want, "biases", &biases, error);
+  if (!result) result = check_affine_types(&weight, &scales, &biases, &type, error);
+  if (!result) result = check_shape(want, &weight, words, error);
+  if (!result) result = check_shape(want, &scales, groups, error);
+  if (!result) result = check_shape(want, &biases, groups, error);
   if (result) return result;
-  if (weight.tensor && weight.tensor->type != SAFETENSORS_U32)
-    return kj_fail(error, KJ_INVALID, "%s: tensor %s has scales, but its dtype is %s, not U32",
-                   safetensors_path(weight.file), weight.tensor->name, weight.tensor->dtype);
-  if (scales.tensor && biases.tensor && type != bias_type)
-    return kj_fail(error, KJ_UNSUPPORTED, "%s: tensor %s has dtype %s but the scales have %s: not supported",
-                   safetensors_path(biases.file), biases.tensor->name, biases.tensor->dtype, scales.tensor->dtype);
   uint32_t count = want->stack ? want->stack : 1;
   for (uint32_t i = 0; i < count; i++)
     matrices[i] = (struct matrix){.rows = want->rows,

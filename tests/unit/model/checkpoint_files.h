@@ -1,7 +1,7 @@
 /* Small checkpoints for tests: safetensors files and configs in a directory of their own.
  *
- * The bytes of a tensor are a pattern of its name and position (`pattern_byte`), so that a test can tell whether a
- * pointer points where it should. Failures to write end the test.
+ * The bytes of a tensor are a pattern of its name and position (`pattern_seed`, `pattern_byte`), so that a test can
+ * tell whether a pointer points where it should. Failures to write end the test.
  */
 #ifndef KAIJU_TESTS_CHECKPOINT_FILES_H
 #define KAIJU_TESTS_CHECKPOINT_FILES_H
@@ -57,10 +57,14 @@ static inline void write_text(const struct directory *directory, const char *nam
   write_bytes(directory, name, text, strlen(text));
 }
 
-static inline uint8_t pattern_byte(const char *tensor, size_t position) {
-  uint32_t hash = 2166136261u;
-  for (; *tensor; tensor++) hash = (hash ^ (uint8_t)*tensor) * 16777619u;
-  return (uint8_t)((hash ^ (uint32_t)position * 2654435761u) >> 13);
+static inline uint32_t pattern_seed(const char *tensor) {
+  uint32_t seed = 2166136261u;
+  for (; *tensor; tensor++) seed = (seed ^ (uint8_t)*tensor) * 16777619u;
+  return seed;
+}
+
+static inline uint8_t pattern_byte(uint32_t seed, size_t position) {
+  return (uint8_t)((seed ^ (uint32_t)position * 2654435761u) >> 13);
 }
 
 /* A safetensors file being put together. Zero-initialise. */
@@ -85,10 +89,8 @@ static inline void shard_add(struct shard_writer *writer, const char *name, cons
   }
   buffer_append_format(&writer->header, "],\"data_offsets\":[%zu,%zu]}", writer->data.length,
                        writer->data.length + bytes);
-  for (size_t i = 0; i < bytes; i++) {
-    uint8_t byte = pattern_byte(name, i);
-    buffer_append(&writer->data, &byte, 1);
-  }
+  uint32_t seed = pattern_seed(name);
+  for (size_t i = 0; i < bytes; i++) buffer_append(&writer->data, &(uint8_t){pattern_byte(seed, i)}, 1);
 }
 
 /* Writes the file and makes the writer empty again. */

@@ -1,4 +1,4 @@
-/* A whole checkpoint of the smallest Qwen3 model: hidden 64, 2 query heads and 1 KV head of 32, 3 experts, 96 tokens.
+/* A whole checkpoint of the smallest Qwen3 model: hidden 256, 2 query heads and 1 KV head of 64, 3 experts, 32 tokens.
  * What a test varies is in `struct tiny`. Layer N lies in shard N; embedding, norm and head in the last shard.
  */
 #ifndef KAIJU_TESTS_TINY_CHECKPOINT_H
@@ -6,22 +6,30 @@
 
 #include "unit/model/checkpoint_files.h"
 
-enum { TINY_HIDDEN = 64, TINY_HEAD = 32, TINY_EXPERTS = 3, TINY_EXPERT_INNER = 32, TINY_INNER = 128, TINY_TOKENS = 96 };
+enum {
+  TINY_HIDDEN = 256,
+  TINY_HEAD = 64,
+  TINY_EXPERTS = 3,
+  TINY_EXPERT_INNER = 128,
+  TINY_INNER = 384,
+  TINY_TOKENS = 32
+};
 
 struct tiny {
   unsigned layers;
-  bool dense;           /* model_type qwen3 */
-  bool one_an_expert;   /* instead of stacked */
-  unsigned bits, group; /* 0: plain */
-  const char *type;     /* of plain tensors, scales and biases; NULL: BF16 */
-  bool router_8_bits;   /* an override */
-  bool router_plain;    /* an override that says false */
-  bool tied;            /* and no lm_head */
-  bool one_file;        /* model.safetensors without an index */
-  const char *config;   /* more keys of config.json: "\"x\": 1," */
-  const char *extra;    /* one more tensor, BF16 [4], in the first shard */
-  const char *left_out; /* a tensor that is not written and not in the index */
-  const char *reshaped; /* a tensor whose first dimension is one more */
+  bool dense;                       /* model_type qwen3 */
+  bool one_an_expert;               /* instead of stacked */
+  unsigned bits, group;             /* 0: plain */
+  const char *type;                 /* of plain tensors, scales and biases; NULL: BF16 */
+  bool router_8_bits;               /* an override */
+  bool router_plain;                /* an override that says false */
+  bool tied;                        /* and no lm_head */
+  bool one_file;                    /* model.safetensors without an index */
+  const char *config;               /* more keys of config.json: "\"x\": 1," */
+  const char *extra;                /* one more tensor, BF16 [4], in the first shard */
+  const char *left_out;             /* a tensor that is not written and not in the index */
+  const char *reshaped;             /* a tensor whose first dimension is one more */
+  const char *retyped, *retyped_as; /* a tensor of another type */
 };
 
 struct tiny_state {
@@ -38,6 +46,7 @@ static inline void tiny_tensor(struct tiny_state *state, const char *name, const
   if (tiny->left_out && !strcmp(tiny->left_out, name)) return;
   memcpy(written, shape, dimensions * sizeof *shape);
   if (tiny->reshaped && !strcmp(tiny->reshaped, name)) written[0]++;
+  if (tiny->retyped && !strcmp(tiny->retyped, name)) dtype = tiny->retyped_as;
   shard_add(&state->writer, name, dtype, dimensions, written);
   buffer_append_format(&state->index, "%s\"%s\":\"%s\"", state->index.length ? "," : "{\"weight_map\":{", name,
                        state->shard);
@@ -69,9 +78,10 @@ static inline void tiny_module(struct tiny_state *state, const char *module, siz
 static inline void tiny_experts(struct tiny_state *state, unsigned layer, const char *part, size_t rows,
                                 size_t columns) {
   char module[200];
+  bool down = !strcmp(part, "down_proj");
   if (state->tiny->dense) {
     snprintf(module, sizeof module, "model.layers.%u.mlp.%s", layer, part);
-    tiny_module(state, module, 0, rows == TINY_HIDDEN ? rows : TINY_INNER, rows == TINY_HIDDEN ? TINY_INNER : columns);
+    tiny_module(state, module, 0, down ? rows : TINY_INNER, down ? TINY_INNER : columns);
   } else if (!state->tiny->one_an_expert) {
     snprintf(module, sizeof module, "model.layers.%u.mlp.switch_mlp.%s", layer, part);
     tiny_module(state, module, TINY_EXPERTS, rows, columns);
