@@ -68,6 +68,21 @@ void address_format(const struct address *address, char text[ADDRESS_TEXT]) {
   snprintf(text, ADDRESS_TEXT, brackets ? "[%.100s]:%s" : "%.100s:%s", host, port);
 }
 
+unsigned address_port(const struct address *address) {
+  if (address->socket.ss_family == AF_INET) return ntohs(((const struct sockaddr_in *)&address->socket)->sin_port);
+  if (address->socket.ss_family == AF_INET6) return ntohs(((const struct sockaddr_in6 *)&address->socket)->sin6_port);
+  return 0;
+}
+
+bool address_equal(const struct address *a, const struct address *b) {
+  if (a->socket.ss_family != b->socket.ss_family || address_port(a) != address_port(b)) return false;
+  if (a->socket.ss_family == AF_INET)
+    return ((const struct sockaddr_in *)&a->socket)->sin_addr.s_addr ==
+           ((const struct sockaddr_in *)&b->socket)->sin_addr.s_addr;
+  return memcmp(&((const struct sockaddr_in6 *)&a->socket)->sin6_addr,
+                &((const struct sockaddr_in6 *)&b->socket)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
 bool address_is_loopback(const struct address *address) {
   if (address->socket.ss_family == AF_INET) {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address->socket;

@@ -27,6 +27,10 @@ void address_numeric(const struct address *address, char host[ADDRESS_TEXT], cha
 /* Writes "host:port" in digits. */
 void address_format(const struct address *address, char text[ADDRESS_TEXT]);
 
+unsigned address_port(const struct address *address);
+/* Same family, host and port? */
+bool address_equal(const struct address *a, const struct address *b);
+
 bool address_is_loopback(const struct address *address);
 
 #endif

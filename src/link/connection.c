@@ -8,7 +8,6 @@
 
 static const uint64_t linger = HUB_SECOND;           /* for the last words of a connection */
 static const uint64_t busy_retry = HUB_SECOND / 100; /* when the device has no room for a send */
-static const uint64_t stranger_patience = 5ull * HUB_SECOND;
 
 static double seconds(uint64_t nanoseconds) { return (double)nanoseconds * 1e-9; }
 
@@ -152,7 +151,7 @@ static void start_connecting(struct connection *connection) {
 void connection_accept(struct connection *connection, struct fabric_request *request, uint64_t now) {
   struct kj_error error;
   uint64_t patience = connection->hub->deadline;
-  connection->until = now + (patience < stranger_patience ? patience : stranger_patience);
+  connection->until = now + (patience < hub_patience ? patience : hub_patience);
   connection->state = STATE_CONNECTING;
   int code = request_accept(&connection->endpoint, connection->hub->fabric, request, connection, &error);
   if (!code) code = post_handshake_receives(connection, &error);
@@ -336,7 +335,8 @@ void connection_completed(struct connection *connection, struct transfer *transf
     hub_give_segments(connection->hub, segment);
   }
   if (transfer->reason) {
-    connection_lost(connection, transfer->reason);
+    /* Why a connection does not come up is told by an event; its receives are merely cancelled before that. */
+    if (connection->state != STATE_CONNECTING) connection_lost(connection, transfer->reason);
     return;
   }
   if (transfer->sending) return;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "link/silent.h"
 
 enum {
   LISTENERS = 8,
@@ -35,6 +36,7 @@ struct endpoint {
   struct fid_ep *handle;
   struct fid_pep *listener; /* of a request that has not been accepted yet, to which `request` belongs */
   fid_t request;
+  struct address peer; /* of an accepted one */
   void *owner;
   struct endpoint *next;
 };
@@ -51,7 +53,11 @@ struct fabric {
   int wait;
   struct fabric_device devices[FABRIC_DEVICES];
   size_t device_count;
-  struct fid_pep *listeners[LISTENERS];
+  struct listener {
+    struct fid_pep *handle;
+    struct address bound;
+    struct silent silent;
+  } listeners[LISTENERS];
   size_t listener_count;
   struct endpoint *endpoints;
   struct transfer *ended, **ended_tail; /* completions that have been read ahead */
@@ -73,6 +79,12 @@ void segment_free(struct segment *segment) {
   if (segment->registration) fi_close(&segment->registration->fid);
   free(segment->bytes);
   free(segment);
+}
+
+/* libfabric has error numbers of its own beyond errno's. */
+static int errno_of(int number) {
+  if (number == FI_ETRUNC) return EMSGSIZE;
+  return number > 0 && number < FI_ERRNO_OFFSET ? number : EIO;
 }
 
 /* `status` is what libfabric returned: a negative errno. */
@@ -156,9 +168,30 @@ done:
   return code;
 }
 
+static bool is_known(void *context, const struct address *peer) {
+  const struct fabric *fabric = context;
+  for (const struct endpoint *item = fabric->endpoints; item; item = item->next)
+    if (address_equal(&item->peer, peer)) return true;
+  return false;
+}
+
+static void drop_silent(struct fabric *fabric, bool at_once) {
+  if (strcmp(fabric->provider, "tcp") != 0) return;
+  for (size_t i = 0; i < fabric->listener_count; i++) {
+    struct listener *listener = &fabric->listeners[i];
+    size_t ended = silent_shut_down(&listener->silent, &listener->bound, at_once, is_known, fabric);
+    if (ended && !at_once) log_warning("ended %zu connections of strangers who said nothing", ended);
+  }
+}
+
+void fabric_drop_silent(struct fabric *fabric) { drop_silent(fabric, false); }
+
 void fabric_close(struct fabric *fabric) {
   if (!fabric) return;
-  for (size_t i = 0; i < fabric->listener_count; i++) fi_close(&fabric->listeners[i]->fid);
+  drop_silent(fabric, true);
+  for (struct fabric_event event; fabric->listener_count && fabric_next_event(fabric, &event);)
+    if (event.kind == EVENT_REQUEST) request_reject(fabric, event.request);
+  for (size_t i = 0; i < fabric->listener_count; i++) fi_close(&fabric->listeners[i].handle->fid);
   for (size_t i = 0; i < fabric->device_count; i++) {
     fi_close(&fabric->devices[i].completions->fid);
     fi_close(&fabric->devices[i].domain->fid);
@@ -190,7 +223,7 @@ int fabric_listen(struct fabric *fabric, const struct address *address, struct a
     return kj_fail(error, KJ_NETWORK, "%s: cannot listen there with provider %s: %s", text, fabric->provider,
                    reason_of(status));
   }
-  fabric->listeners[fabric->listener_count++] = listener;
+  fabric->listeners[fabric->listener_count++] = (struct listener){.handle = listener, .bound = *bound};
   return 0;
 }
 
@@ -271,6 +304,14 @@ int endpoint_connect(struct endpoint **result, struct fabric *fabric, const stru
   return code;
 }
 
+static struct address request_peer(const struct fi_info *info) {
+  struct address peer = {0};
+  if (!info->dest_addr || info->dest_addrlen > sizeof peer.socket) return peer;
+  memcpy(&peer.socket, info->dest_addr, info->dest_addrlen);
+  peer.length = (socklen_t)info->dest_addrlen;
+  return peer;
+}
+
 int request_accept(struct endpoint **endpoint, struct fabric *fabric, struct fabric_request *request, void *owner,
                    struct kj_error *error) {
   int code = open_endpoint(endpoint, fabric, request->info, owner, error);
@@ -280,6 +321,7 @@ int request_accept(struct endpoint **endpoint, struct fabric *fabric, struct fab
   }
   (*endpoint)->listener = request->listener;
   (*endpoint)->request = request->info->handle;
+  (*endpoint)->peer = request_peer(request->info);
   fi_freeinfo(request->info);
   free(request);
   return 0;
@@ -355,7 +397,7 @@ static struct transfer *read_completion(struct fabric_device *device) {
   if (fi_cq_readerr(device->completions, &failure, 0) != 1 || !failure.op_context) return NULL;
   struct transfer *transfer = failure.op_context;
   transfer->received = 0;
-  transfer->reason = failure.err ? failure.err : EIO;
+  transfer->reason = errno_of(failure.err);
   return transfer;
 }
 
@@ -420,16 +462,13 @@ static bool lost(const struct fabric *fabric, const struct fid *handle, int reas
 static bool requested(struct fi_info *info, struct fid *listener, struct fabric_event *event) {
   struct fid_pep *handle = (struct fid_pep *)listener; /* its first member */
   struct fabric_request *request = calloc(1, sizeof *request);
-  if (!request || info->dest_addrlen > sizeof event->peer.socket) {
+  if (!request) {
     fi_reject(handle, info->handle, NULL, 0);
     fi_freeinfo(info);
-    free(request);
     return false;
   }
   *request = (struct fabric_request){.info = info, .listener = handle};
-  *event = (struct fabric_event){.kind = EVENT_REQUEST, .request = request};
-  if (info->dest_addr) memcpy(&event->peer.socket, info->dest_addr, info->dest_addrlen);
-  event->peer.length = (socklen_t)info->dest_addrlen;
+  *event = (struct fabric_event){.kind = EVENT_REQUEST, .request = request, .peer = request_peer(info)};
   return true;
 }
 
@@ -445,7 +484,7 @@ bool fabric_next_event(struct fabric *fabric, struct fabric_event *event) {
     if (length == -FI_EAVAIL) {
       struct fi_eq_err_entry failure = {0};
       if (fi_eq_readerr(fabric->events, &failure, 0) < 0) return false;
-      if (lost(fabric, failure.fid, failure.err ? failure.err : EIO, event)) return true;
+      if (lost(fabric, failure.fid, errno_of(failure.err), event)) return true;
       continue;
     }
     if (length < (ssize_t)sizeof buffer.entry) return false;

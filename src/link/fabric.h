@@ -62,11 +62,14 @@ struct transfer {
 
 /* `provider` is "tcp", "verbs" or NULL for verbs where there is a device, else tcp. KJ_NOT_FOUND if there is none. */
 int fabric_open(struct fabric **fabric, const char *provider, struct kj_error *error);
-void fabric_close(struct fabric *fabric); /* all endpoints must have been closed */
+void fabric_close(struct fabric *fabric); /* all endpoints must have been closed, all segments freed */
 const char *fabric_provider(const struct fabric *fabric);
 
 /* Listens; `bound` becomes the address with the port that was chosen. */
 int fabric_listen(struct fabric *fabric, const struct address *address, struct address *bound, struct kj_error *error);
+
+/* Ends connections to the listeners on which nothing has been said since the last call (provider tcp, see silent.h). */
+void fabric_drop_silent(struct fabric *fabric);
 
 /* Starts to connect. EVENT_CONNECTED or EVENT_LOST with `owner` follows. */
 int endpoint_connect(struct endpoint **endpoint, struct fabric *fabric, const struct address *address, void *owner,

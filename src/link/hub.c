@@ -160,6 +160,7 @@ static void serve_listen(struct link_hub *hub) {
   int code = KJ_NOT_FOUND;
   for (size_t i = 0; i < request->count && code; i++)
     code = fabric_listen(hub->fabric, &request->addresses[i], &request->bound, &request->error);
+  if (!code) hub->listening = true;
   pthread_mutex_lock(&hub->mutex);
   request->code = code;
   request->done = true;
@@ -196,6 +197,17 @@ static uint64_t advance_all(struct link_hub *hub) {
     if (wanted < next) next = wanted;
   }
   return next;
+}
+
+/* Now and then, ends connections that never became one of the hub's. Returns when to call it again. */
+static uint64_t sweep(struct link_hub *hub) {
+  if (!hub->listening) return UINT64_MAX;
+  uint64_t now = clock_nanoseconds();
+  if (now >= hub->next_sweep) {
+    fabric_drop_silent(hub->fabric);
+    hub->next_sweep = now + (hub->deadline < hub_patience ? hub->deadline : hub_patience);
+  }
+  return hub->next_sweep;
 }
 
 /* True once: when the hub has been asked to close. */
@@ -246,12 +258,12 @@ static void *run(void *argument) {
     take_events(hub);
     take_completions(hub);
     if (begin_stopping(hub, stopping)) stopping = true;
-    uint64_t next = advance_all(hub);
+    uint64_t next = advance_all(hub), next_sweep = sweep(hub);
     remove_dead(hub);
     free_spare_segments(hub, HUB_SPARE_SEGMENTS);
     tell_owner(hub);
     if (stopping && !first_connection(hub)) return NULL; /* the connections' own deadlines bound this */
-    sleep_until(hub, next);
+    sleep_until(hub, next < next_sweep ? next : next_sweep);
   }
 }
 

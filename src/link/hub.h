@@ -29,6 +29,9 @@ enum {
   SENDS = 4     /* in progress at most */
 };
 
+/* How long an accepted connection may take until it is authenticated, if the hub's deadline is not shorter. */
+static const uint64_t hub_patience = 5ull * HUB_SECOND;
+
 enum connection_state {
   STATE_NEW,        /* asked for */
   STATE_CONNECTING, /* the fabric is at it */
@@ -98,6 +101,9 @@ struct link_hub {
   uint64_t heartbeat, deadline;
   void (*notify)(void *context);
   void *context;
+
+  uint64_t next_sweep; /* for silent strangers; the hub's thread only, as is `listening` */
+  bool listening;
 
   pthread_t thread;
   bool started;
