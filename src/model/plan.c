@@ -33,28 +33,27 @@ uint64_t plan_activation_bytes(const struct config *config, uint32_t max_batch_t
   columns = add(columns, multiply(2, multiply(config->query_heads, config->head_dim)));
   columns = add(columns, multiply(2, multiply(config->kv_heads, config->head_dim)));
   if (has_layers(config, false)) columns = add(columns, multiply(2, config->intermediate));
-  if (has_layers(config, true)) columns = add(columns, add(config->experts, multiply(2, config->experts_per_token)));
+  if (has_layers(config, true)) columns = add(columns, config->experts);
   return multiply(columns, multiply(max_batch_tokens, sizeof(float)));
 }
 
-uint64_t plan_head_bytes(const struct config *config, uint32_t max_batch_tokens, uint32_t parallel) {
+uint64_t plan_head_bytes(const struct config *config, uint32_t max_batch_tokens) {
   uint32_t rows = max_batch_tokens < PLAN_LOGIT_ROWS ? PLAN_LOGIT_ROWS : max_batch_tokens;
-  uint64_t logits = multiply(add(PLAN_LOGIT_ROWS, multiply(2, parallel)), config->vocabulary);
+  uint64_t logits = multiply(2 * PLAN_LOGIT_ROWS + PLAN_SAMPLER_ROWS, config->vocabulary);
   return multiply(add(multiply(rows, config->hidden), logits), sizeof(float));
 }
 
 uint32_t plan_max_columns(const struct config *config) {
-  uint64_t columns = config->hidden, attended = (uint64_t)config->query_heads * config->head_dim;
-  if (attended > columns) columns = attended;
-  if (has_layers(config, false) && config->intermediate > columns) columns = config->intermediate;
-  if (has_layers(config, true) && config->expert_intermediate > columns) columns = config->expert_intermediate;
+  uint64_t columns = (uint64_t)config->query_heads * config->head_dim;
+  if (config->hidden > columns) columns = config->hidden;
+  if (config->intermediate > columns) columns = config->intermediate;
+  if (config->expert_intermediate > columns) columns = config->expert_intermediate;
   return columns > UINT32_MAX ? UINT32_MAX : (uint32_t)columns;
 }
 
 static int check_nodes(const struct plan_request *request, struct kj_error *error) {
   if (request->node_count < 1 || request->node_count > PLAN_MAX_NODES)
     return kj_fail(error, KJ_INVALID, "%zu nodes: a plan is for 1 to %d", request->node_count, PLAN_MAX_NODES);
-  size_t with_bandwidth = 0;
   for (size_t i = 0; i < request->node_count; i++) {
     const struct plan_node *node = &request->nodes[i];
     if (!node->name[0]) return kj_fail(error, KJ_INVALID, "node %zu has no name", i + 1);
@@ -67,11 +66,7 @@ static int check_nodes(const struct plan_request *request, struct kj_error *erro
     if (node->threads > MAX_THREADS)
       return kj_fail(error, KJ_INVALID, "node \"%s\": %" PRIu32 " threads; at most %d are possible", node->name,
                      node->threads, MAX_THREADS);
-    with_bandwidth += node->bandwidth > 0;
   }
-  if (with_bandwidth && with_bandwidth < request->node_count)
-    return kj_fail(error, KJ_INVALID, "%zu of %zu nodes have a bandwidth: give it for all nodes or for none",
-                   with_bandwidth, request->node_count);
   return 0;
 }
 
@@ -168,27 +163,49 @@ static int costs_layers(struct costs *costs, const struct config *config, const 
   return 0;
 }
 
+/* Working set of node i. Hidden states: one micro-batch is computed, one may be on its way in and one out. */
+static void costs_working(struct split_node *cost, const struct plan *plan, size_t i, const struct config *config,
+                          uint32_t rows) {
+  uint32_t threads = plan->nodes[i].threads ? plan->nodes[i].threads : PLAN_DEFAULT_THREADS;
+  uint32_t columns = plan_max_columns(config);
+  uint64_t hidden = multiply(rows, multiply(config->hidden, sizeof(float)));
+  cost->working =
+      add(backend_cpu_scratch_bytes(threads, rows, columns), multiply(plan->stage_count > 1 ? 3 : 1, hidden));
+  if (i == 0) cost->working = add(cost->working, plan_head_bytes(config, rows));
+  cost->stage_working =
+      add(plan_activation_bytes(config, rows), multiply(plan->kv_blocks, (uint64_t)PLAN_LEDGER_BLOCK_BYTES));
+  if (has_layers(config, true))
+    cost->stage_working =
+        add(cost->stage_working,
+            backend_cpu_routing_bytes(threads, rows, columns, rows, config->experts, config->experts_per_token));
+}
+
+/* What counts for nodes that have none. */
+static double slowest_bandwidth(const struct plan *plan) {
+  double slowest = 0;
+  for (size_t i = 0; i < plan->stage_count; i++) {
+    double bandwidth = plan->nodes[i].bandwidth;
+    if (bandwidth > 0 && (slowest == 0 || bandwidth < slowest)) slowest = bandwidth;
+  }
+  return slowest > 0 ? slowest : 1;
+}
+
 static void costs_nodes(struct costs *costs, const struct plan *plan, const struct config *config,
                         const struct checkpoint_sizes *sizes, const struct plan_request *request) {
   uint32_t rows = request->max_batch_tokens ? request->max_batch_tokens : PLAN_DEFAULT_BATCH_TOKENS;
+  double slowest = slowest_bandwidth(plan);
   uint64_t head_weights = add(add(sizes->embedding_bytes, sizes->norm_bytes), sizes->head_bytes);
   /* With tied embeddings the head is the embedding, and all of it is read; else one row of the embedding is. */
   uint64_t head_read = add(sizes->norm_bytes, sizes->head_bytes ? sizes->head_bytes : sizes->embedding_bytes);
   if (sizes->head_bytes && config->vocabulary) head_read = add(head_read, sizes->embedding_bytes / config->vocabulary);
-  uint64_t frames = multiply(2, multiply(rows, multiply(config->hidden, sizeof(float))));
-
   for (size_t i = 0; i < plan->stage_count; i++) {
     const struct plan_node *node = &plan->nodes[i];
     struct split_node *cost = &costs->nodes[i];
-    uint32_t threads = node->threads ? node->threads : PLAN_DEFAULT_THREADS;
     cost->memory = node->memory;
-    cost->bandwidth = node->bandwidth > 0 ? node->bandwidth : 1;
+    cost->bandwidth = node->bandwidth > 0 ? node->bandwidth : slowest;
     cost->head_weights = plan->stages[i].holds_head ? head_weights : 0;
     cost->head_read = i == 0 ? head_read : 0;
-    cost->working = backend_cpu_scratch_bytes(threads, rows, plan_max_columns(config));
-    if (plan->stage_count > 1) cost->working = add(cost->working, frames);
-    if (i == 0) cost->working = add(cost->working, plan_head_bytes(config, rows, plan->parallel));
-    cost->stage_working = plan_activation_bytes(config, rows);
+    costs_working(cost, plan, i, config, rows);
   }
 }
 

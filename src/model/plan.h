@@ -2,8 +2,8 @@
  *
  * Peak of a node = its weights (on the lead also embedding, final norm and head)
  *                + its KV pool: parallel · ceil(context / KV_BLOCK) blocks for each of its layers
- *                + its working set: the engine's scratch memory, the stage's activations, hidden states that are being
- *                  sent and received, on the lead logits
+ *                + its working set: the engine's scratch memory, the stage's activations and ledger, hidden states that
+ *                  are being received, computed and sent, on the lead logits and the sampler's tables
  *                + the runtime: PLAN_RUNTIME_BYTES, and 8 bytes of page table for every 4-KiB page of weights.
  *
  * The automatic split minimises the time of the slowest stage, a stage's time being the bytes of weights that a decode
@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "compute/batch.h"
 #include "model/checkpoint.h"
 
 enum {
@@ -31,7 +32,7 @@ enum {
 struct plan_node {
   char name[64];    /* not empty, unique */
   uint64_t memory;  /* ceiling; 0: unknown, not checked */
-  double bandwidth; /* bytes a second; 0 for all nodes: all equal */
+  double bandwidth; /* bytes a second; 0: as the slowest node that has one */
   uint32_t threads; /* for the scratch memory; 0: PLAN_DEFAULT_THREADS */
 };
 
@@ -83,14 +84,16 @@ void plan_free(struct plan *plan);
 
 /* Bytes of a stage's tensors for micro-batches of up to that many tokens: f32 rows of the residual stream and its
  * normed and added copies [hidden], queries and attention output [query_heads · head_dim], keys and values
- * [kv_heads · head_dim], a dense layer's gate and up [intermediate], a sparse one's router logits [experts] and
- * routing [experts_per_token] of expert and share. An upper bound of what stage_open allocates besides the KV pool. */
+ * [kv_heads · head_dim], a dense layer's gate and up [intermediate], a sparse one's router logits [experts]. Together
+ * with backend_cpu_routing_bytes, PLAN_LEDGER_BLOCK_BYTES for each KV block and the pool itself, an upper bound of what
+ * stage_open allocates. */
 uint64_t plan_activation_bytes(const struct config *config, uint32_t max_batch_tokens);
-/* Bytes of the lead's ends of the model: embedded rows, PLAN_LOGIT_ROWS rows of logits that are computed at a time,
- * and for each sequence at once a row of logits and one of the sampler's candidates. */
-enum { PLAN_LOGIT_ROWS = 8 };
-uint64_t plan_head_bytes(const struct config *config, uint32_t max_batch_tokens, uint32_t parallel);
-/* The longest input of any matrix of the model: max_columns of backend_cpu_create. */
+enum { PLAN_LEDGER_BLOCK_BYTES = KV_BLOCK * 4 + 32 };
+/* Bytes of the lead's ends of the model: embedded rows [hidden], and rows [vocabulary] of 4-byte numbers: two tiles of
+ * PLAN_LOGIT_ROWS logits, and PLAN_SAMPLER_ROWS tables of the sampler. */
+uint64_t plan_head_bytes(const struct config *config, uint32_t max_batch_tokens);
+enum { PLAN_LOGIT_ROWS = 8, PLAN_SAMPLER_ROWS = 5 };
+/* No matrix of the model has a longer input: max_columns of backend_cpu_create. */
 uint32_t plan_max_columns(const struct config *config);
 
 /* "20,42" → layers of each node, split[PLAN_MAX_NODES]. KJ_INVALID for anything that is not a list of numbers. */

@@ -17,19 +17,21 @@ static void peak_is_the_sum_of_its_parts(void **state) {
   assert_int_equal(plan->total_weights, 6256128);
   assert_int_equal(plan->smallest_layer, 1000000);
   assert_int_equal(plan->largest_layer, 1000000);
-  /* Residual stream, normed, added; queries, attended; keys, values; router logits, routing. */
-  uint64_t activations = 100 * 4 * (3 * 64 + 2 * 64 + 2 * 32 + 8 + 2 * 2);
-  uint64_t head = 4 * (100 * 64 + (8 + 2 * 3) * 1000);
-  uint64_t frames = 2 * 100 * 64 * 4;
+  /* Residual stream, normed, added; queries, attended; keys, values; router logits. */
+  uint64_t activations = 100 * 4 * (3 * 64 + 2 * 64 + 2 * 32 + 8);
+  uint64_t head = 4 * (100 * 64 + (8 + 8 + 5) * 1000);
+  uint64_t hidden = 3 * 100 * 64 * 4, ledger = (uint64_t)plan->kv_blocks * PLAN_LEDGER_BLOCK_BYTES;
   assert_int_equal(plan_activation_bytes(&fixture->config, 100), activations);
-  assert_int_equal(plan_head_bytes(&fixture->config, 100, 3), head);
+  assert_int_equal(plan_head_bytes(&fixture->config, 100), head);
   for (size_t i = 0; i < 3; i++) {
     const struct plan_stage *stage = &plan->stages[i];
-    uint64_t scratch = backend_cpu_scratch_bytes(i == 1 ? 2 : 64, 100, 64);
+    size_t threads = i == 1 ? 2 : 64;
+    uint64_t scratch = backend_cpu_scratch_bytes(threads, 100, 64);
+    uint64_t routing = backend_cpu_routing_bytes(threads, 100, 64, 100, 8, 2);
     uint64_t weights = (i + 1) * 1000000 + (i == 0 ? 256128 : 0);
     assert_int_equal(stage->weights, weights);
     assert_int_equal(stage->kv, (i + 1) * 3 * 16 * 64 * (2 * 2 * 16 * 2));
-    assert_int_equal(stage->working, scratch + activations + frames + (i == 0 ? head : 0));
+    assert_int_equal(stage->working, scratch + routing + activations + ledger + hidden + (i == 0 ? head : 0));
     assert_int_equal(stage->runtime, PLAN_RUNTIME_BYTES + (weights + 4095) / 4096 * 8);
     assert_int_equal(stage->peak, stage->weights + stage->kv + stage->working + stage->runtime);
     assert_int_equal(stage->holds_head, i == 0);
@@ -102,8 +104,6 @@ static void longest_input_of_a_matrix(void **state) {
   config->query_heads = 8;
   assert_int_equal(plan_max_columns(config), 128);
   config->intermediate = 512;
-  assert_int_equal(plan_max_columns(config), 128);
-  config->layer_is_sparse[1] = false;
   assert_int_equal(plan_max_columns(config), 512);
   free(fixture);
 }

@@ -74,6 +74,22 @@ static void lead_may_hold_no_layer(void **state) {
   free(fixture);
 }
 
+/* A node without a bandwidth is taken for as slow as the slowest one. */
+static void unknown_bandwidth_is_the_slowest(void **state) {
+  (void)state;
+  struct fixture *fixture = fixture_create(60, 3);
+  struct plan *plan;
+  fixture->sizes.embedding_bytes = fixture->sizes.head_bytes = fixture->sizes.norm_bytes = 0;
+  fixture->nodes[0].bandwidth = 4e9;
+  fixture->nodes[2].bandwidth = 1e9;
+  assert_int_equal(fixture_plan(fixture, &plan), 0);
+  assert_int_equal(plan->stages[0].layer_count, 40);
+  assert_int_equal(plan->stages[1].layer_count, 10);
+  assert_int_equal(plan->stages[2].layer_count, 10);
+  plan_free(plan);
+  free(fixture);
+}
+
 struct optimum {
   double time, share;
   bool fits;
@@ -188,6 +204,7 @@ int main(void) {
       cmocka_unit_test(C1_automatic_split_covers_every_layer_once),
       cmocka_unit_test(C1_explicit_split_is_kept),
       cmocka_unit_test(lead_may_hold_no_layer),
+      cmocka_unit_test(unknown_bandwidth_is_the_slowest),
       cmocka_unit_test(C1_automatic_split_equals_brute_force),
       cmocka_unit_test(a_thousand_layers_over_64_nodes),
   };
