@@ -4,7 +4,12 @@
 #ifndef KAIJU_CMD_CMD_H
 #define KAIJU_CMD_CMD_H
 
+int cmd_bench(int argc, char **argv);
+int cmd_keygen(int argc, char **argv);
+int cmd_node(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
 
 #endif

@@ -42,7 +42,6 @@ static void fill_plan_nodes(struct engine *engine) {
   const struct engine_options *options = &engine->options;
   snprintf(engine->plan_nodes[0].name, sizeof engine->plan_nodes[0].name, "lead");
   engine->plan_nodes[0].memory = options->memory;
-  engine->plan_nodes[0].bandwidth = options->bandwidth;
   engine->plan_nodes[0].threads = (uint32_t)threads_count(engine->threads);
   for (size_t i = 0; i < options->node_count; i++)
     snprintf(engine->plan_nodes[i + 1].name, sizeof engine->plan_nodes[i + 1].name, "%s", options->nodes[i]);
@@ -56,7 +55,7 @@ static int open_model(struct engine *engine, struct kj_error *error) {
   apply_defaults(engine);
   if ((code = threads_create(&engine->threads, options->threads, error))) return code;
   if ((code = backend_cpu_create(&engine->backend, options->isa, engine->threads, engine->max_batch_tokens,
-                                 stage_widest_input(engine->config), error)))
+                                 plan_max_columns(engine->config), error)))
     return code;
   if ((code = head_open(&engine->head, engine->checkpoint, engine->backend, engine->max_batch_tokens, error)))
     return code;

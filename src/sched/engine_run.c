@@ -46,15 +46,20 @@ static bool on_layers_warm(void *context, uint32_t done, uint32_t total) {
 /* The plan with what the nodes have said of themselves; the split of the first epoch stays. */
 static int make_plan(struct engine *engine, struct kj_error *error) {
   size_t count = engine->options.node_count + 1;
+  engine->plan_nodes[0].bandwidth = engine->options.bandwidth;
   if (engine->cluster) {
     size_t nodes;
-    const struct cluster_node *known = cluster_nodes(engine->cluster, &nodes);
+    const struct cluster_node *node = cluster_nodes(engine->cluster, &nodes);
     for (size_t i = 0; i < nodes; i++) {
-      engine->plan_nodes[i + 1].memory = known[i].introduction.memory;
-      engine->plan_nodes[i + 1].bandwidth = known[i].introduction.bandwidth;
-      engine->plan_nodes[i + 1].threads = known[i].introduction.threads;
+      engine->plan_nodes[i + 1].memory = node[i].introduction.memory;
+      engine->plan_nodes[i + 1].bandwidth = node[i].introduction.bandwidth;
+      engine->plan_nodes[i + 1].threads = node[i].introduction.threads;
     }
   }
+  /* Bandwidths count only where all are known. */
+  bool known = true;
+  for (size_t i = 0; i < count; i++) known &= engine->plan_nodes[i].bandwidth > 0;
+  for (size_t i = 0; i < count && !known; i++) engine->plan_nodes[i].bandwidth = 0;
   struct plan_request request = {.nodes = engine->plan_nodes,
                                  .node_count = count,
                                  .split = engine->options.split,

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "link/link.h"
 #include "link/message.h"
+#include "model/plan.h"
 
 enum {
   WAITING_UPSTREAMS = 8 /* previous stages that have connected before our own assignment came */
@@ -158,7 +159,7 @@ static int open_backend(struct node *node, size_t rows, struct kj_error *error) 
   node->backend = NULL;
   node->backend_rows = rows;
   return backend_cpu_create(&node->backend, node->options.isa, node->threads, rows,
-                            stage_widest_input(checkpoint_config(node->checkpoint)), error);
+                            plan_max_columns(checkpoint_config(node->checkpoint)), error);
 }
 
 static bool same_stage(const struct stage_options *a, const struct stage_options *b) {

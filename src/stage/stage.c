@@ -187,10 +187,3 @@ void stage_pack_outputs(const struct batch *batch, size_t hidden, float *rows) {
     to += span->outputs;
   }
 }
-
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-
-size_t stage_widest_input(const struct config *config) {
-  return larger(larger(config->hidden, (size_t)config->query_heads * config->head_dim),
-                larger(config->intermediate, config->expert_intermediate));
-}

@@ -41,9 +41,6 @@ int stage_forward(struct stage *stage, const struct batch *batch, float *hidden,
 /* Moves the rows that the lead wants to the front of rows [batch->tokens, hidden]: the last `outputs` of each span. */
 void stage_pack_outputs(const struct batch *batch, size_t hidden, float *rows);
 
-/* Columns of the widest input of any matrix product of the model: sizes an engine's scratch memory. */
-size_t stage_widest_input(const struct config *config);
-
 /* The lead's ends of the model. */
 struct head;
 int head_open(struct head **head, struct checkpoint *checkpoint, struct backend *backend, uint32_t max_batch_tokens,

@@ -55,7 +55,7 @@ static int open_run(struct run *run, char **argv, struct checkpoint *checkpoint,
   run->config = checkpoint_config(checkpoint);
   run->chunk = (uint32_t)atoi(argv[3]);
   int code = plan_parse_split(argv[2], split, &run->stage_count, error);
-  if (!code) code = backend_cpu_create(backend, argv[4], threads, run->chunk, stage_widest_input(run->config), error);
+  if (!code) code = backend_cpu_create(backend, argv[4], threads, run->chunk, plan_max_columns(run->config), error);
   if (!code) code = head_open(&run->head, checkpoint, *backend, run->chunk, error);
   uint32_t first = 0;
   for (size_t i = 0; i < run->stage_count && !code; i++) {

@@ -1,0 +1,88 @@
+#include "cmd/engine_flags.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/number.h"
+
+void engine_flags_init(struct engine_flags *flags) {
+  memset(flags, 0, sizeof *flags);
+  flags->options.context = DEFAULT_CONTEXT;
+  flags->options.nodes = flags->nodes;
+}
+
+void engine_flags_free(struct engine_flags *flags) { free(flags->node_list); }
+
+int engine_flags_nodes(struct engine_flags *flags, const char *value, struct kj_error *error) {
+  free(flags->node_list);
+  flags->node_list = strdup(value);
+  if (!flags->node_list) return kj_fail_memory(error, "the list of nodes");
+  flags->options.node_count = 0;
+  char *rest = flags->node_list, *name;
+  while ((name = strsep(&rest, ","))) {
+    if (!*name) return kj_fail(error, KJ_INVALID, "--nodes \"%s\": an address is empty", value);
+    if (flags->options.node_count == ENGINE_MAX_NODES)
+      return kj_fail(error, KJ_INVALID, "--nodes: more than %d nodes", ENGINE_MAX_NODES);
+    flags->nodes[flags->options.node_count++] = name;
+  }
+  return 0;
+}
+
+int flags_provider(const char *value, const char **provider, struct kj_error *error) {
+  if (strcmp(value, "tcp") != 0 && strcmp(value, "verbs") != 0)
+    return kj_fail(error, KJ_INVALID, "--provider \"%s\": tcp or verbs is needed", value);
+  *provider = value;
+  return 0;
+}
+
+int flags_seconds(const char *option, const char *value, double *seconds, struct kj_error *error) {
+  char *end;
+  *seconds = strtod(value, &end);
+  if (end == value || *end || !isfinite(*seconds) || *seconds <= 0 || *seconds > 1e6)
+    return kj_fail(error, KJ_INVALID, "%s \"%s\": a number of seconds above 0 is needed", option, value);
+  return 0;
+}
+
+int engine_flags_take(struct engine_flags *flags, int flag, const char *value, struct kj_error *error) {
+  struct engine_options *options = &flags->options;
+  uint64_t bandwidth;
+  int code;
+  switch (flag) {
+    case FLAG_NODES:
+      return engine_flags_nodes(flags, value, error);
+    case FLAG_SPLIT:
+      options->split = flags->split;
+      return plan_parse_split(value, flags->split, &options->split_count, error);
+    case FLAG_CTX:
+      return cmd_number("--ctx", value, 2, 1u << 28, &options->context, error);
+    case FLAG_PARALLEL:
+      return cmd_number("--parallel", value, 1, 4096, &options->parallel, error);
+    case FLAG_CHUNK:
+      return cmd_number("--chunk", value, 1, 65536, &options->chunk, error);
+    case FLAG_THREADS:
+      return cmd_number("--threads", value, 1, 1024, &options->threads, error);
+    case FLAG_CPU:
+      options->isa = value;
+      return 0;
+    case FLAG_MEMORY:
+      return plan_parse_size(value, &options->memory, error);
+    case FLAG_BANDWIDTH:
+      code = plan_parse_size(value, &bandwidth, error);
+      options->bandwidth = (double)bandwidth;
+      return code;
+    case FLAG_KEY_FILE:
+      options->key = flags->key;
+      return link_key_load(value, flags->key, error);
+    case FLAG_PROVIDER:
+      return flags_provider(value, &options->provider, error);
+    case FLAG_CONNECT_TIMEOUT:
+      return flags_seconds("--connect-timeout", value, &options->connect_timeout, error);
+    case FLAG_RECOVERY_TIMEOUT:
+      return flags_seconds("--recovery-timeout", value, &options->recovery_timeout, error);
+    case FLAG_DEADLINE:
+      return flags_seconds("--deadline", value, &options->deadline, error);
+    default:
+      return kj_fail(error, KJ_INVALID, "unknown option or missing value");
+  }
+}

@@ -1,0 +1,83 @@
+/* The command-line options that every command with an engine has (serve, run, bench): their parsing and their manual.
+ */
+#ifndef KAIJU_CMD_ENGINE_FLAGS_H
+#define KAIJU_CMD_ENGINE_FLAGS_H
+
+#include <getopt.h>
+
+#include "base/error.h"
+#include "link/link.h"
+#include "model/plan.h"
+#include "sched/engine.h"
+
+enum {
+  FLAG_NODES = 1000,
+  FLAG_SPLIT,
+  FLAG_CTX,
+  FLAG_PARALLEL,
+  FLAG_CHUNK,
+  FLAG_THREADS,
+  FLAG_CPU,
+  FLAG_MEMORY,
+  FLAG_BANDWIDTH,
+  FLAG_KEY_FILE,
+  FLAG_PROVIDER,
+  FLAG_CONNECT_TIMEOUT,
+  FLAG_RECOVERY_TIMEOUT,
+  FLAG_DEADLINE
+};
+
+/* Sequences longer than this are not provided for unless --ctx asks: their KV cache would take most of the memory. */
+enum { DEFAULT_CONTEXT = 32768 };
+
+#define ENGINE_LONG_OPTIONS                                                                                         \
+  {"nodes", required_argument, NULL, FLAG_NODES}, {"split", required_argument, NULL, FLAG_SPLIT},                   \
+      {"ctx", required_argument, NULL, FLAG_CTX}, {"parallel", required_argument, NULL, FLAG_PARALLEL},             \
+      {"chunk", required_argument, NULL, FLAG_CHUNK}, {"threads", required_argument, NULL, FLAG_THREADS},           \
+      {"cpu", required_argument, NULL, FLAG_CPU}, {"memory", required_argument, NULL, FLAG_MEMORY},                 \
+      {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH}, {"key-file", required_argument, NULL, FLAG_KEY_FILE}, \
+      {"provider", required_argument, NULL, FLAG_PROVIDER},                                                         \
+      {"connect-timeout", required_argument, NULL, FLAG_CONNECT_TIMEOUT},                                           \
+      {"recovery-timeout", required_argument, NULL, FLAG_RECOVERY_TIMEOUT}, {                                       \
+    "deadline", required_argument, NULL, FLAG_DEADLINE                                                              \
+  }
+
+#define ENGINE_FLAGS_MANUAL                                                                                          \
+  "  --nodes HOST:PORT,...  the other nodes, in the order of their stages (start them with: kaiju node)\n"           \
+  "  --split N,N,...        layers of each node, the lead first; default: the fastest split that fits\n"             \
+  "  --ctx N                tokens of a sequence at most (default: the model's maximum, or 32768 if that is less)\n" \
+  "  --parallel N           sequences that run at once (default: 1); more wait\n"                                    \
+  "  --chunk N              prompt tokens a step (default: 512)\n"                                                   \
+  "  --threads N            compute threads (default: one per CPU)\n"                                                \
+  "  --cpu NAME             auto, reference, avx2, avx512 or neon (default: auto)\n"                                 \
+  "  --memory SIZE          memory ceiling of this machine, for example 240GB (default: what is available)\n"        \
+  "  --bandwidth SIZE       memory bytes that this machine reads a second, for the automatic split (400GB)\n"        \
+  "  --key-file FILE        the cluster's key (make one with: kaiju keygen); without it, loopback only\n"            \
+  "  --provider NAME        tcp or verbs (RDMA); default: verbs where there is a device, else tcp\n"                 \
+  "  --connect-timeout S    seconds to wait for the nodes at start (default: 30)\n"                                  \
+  "  --recovery-timeout S   seconds that a request waits for a node that was lost (default: 60)\n"                   \
+  "  --deadline S           seconds of silence after which a node counts as lost (default: 10)\n"
+
+struct engine_flags {
+  struct engine_options options; /* its pointers lead into this struct and into argv */
+  char *node_list;               /* owned */
+  const char *nodes[ENGINE_MAX_NODES];
+  uint32_t split[PLAN_MAX_NODES];
+  uint8_t key[LINK_KEY_BYTES];
+};
+
+void engine_flags_init(struct engine_flags *flags);
+void engine_flags_free(struct engine_flags *flags);
+
+/* Takes one option of the list above; 0, or KJ_INVALID with the option's name in the message. */
+int engine_flags_take(struct engine_flags *flags, int flag, const char *value, struct kj_error *error);
+
+/* "host:port,host:port" → nodes; a piece of engine_flags_take that fails on empty or too many names. */
+int engine_flags_nodes(struct engine_flags *flags, const char *value, struct kj_error *error);
+
+/* The name of a provider, checked. */
+int flags_provider(const char *value, const char **provider, struct kj_error *error);
+/* A positive number of seconds. */
+int flags_seconds(const char *option, const char *value, double *seconds, struct kj_error *error);
+
+#endif
