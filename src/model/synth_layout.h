@@ -1,13 +1,15 @@
 /* The tensors of a model in MLX's format, where they lie in shards, and their pseudo-random contents.
  *
  * Contents. With splitmix64's (Steele, Lea, Flood 2014) increment γ and finaliser mix, a module, say
- * "model.layers.0.self_attn.q_proj", has the key k = mix(mix(seed + γ) xor h), h being the FNV-1a hash of its name. Draw
- * i of a key is mix(k + (i + 1) · γ), and its top 24 bits make a number u uniform in [0, 1). The contents of any part of
- * any tensor thus follow from the seed, the names and the shapes alone, in any order.
- *   packed words:  draws as little-endian 64-bit words, hence q uniform over all integers of `bits` bits
- *   scales:        ±s · (0.75 + u/2), u uniform in [0, 1), with s such that the weights have about the module's
- * standard deviation; rounded to bf16 biases:        −scale · (2^bits − 1)/2, so that the weights' mean is 0; rounded
- * to bf16 plain weights: u, scaled to mean 0 and the standard deviation, bf16 norms:         0.9 + u/5, bf16
+ * "model.layers.0.self_attn.q_proj", has the key k = mix(mix(seed + γ) xor h), h being the FNV-1a hash of its name.
+ * Draw i of a key is mix(k + (i + 1) · γ), and its top 24 bits make a number u uniform in [0, 1). The contents of any
+ * part of any tensor thus follow from the seed, the names and the shapes alone, in any order.
+ * - Packed words: draws as little-endian 64-bit words, hence q uniform over all integers of `bits` bits.
+ * - Scales: s · (0.75 + u/2) with s such that the weights have about the module's standard deviation, negative where
+ *   the draw's lowest bit is set, from draws of the key mix(k xor γ); rounded to bf16.
+ * - Biases: −scale · (2^bits − 1)/2, so that the weights' mean is 0; rounded to bf16.
+ * - Plain weights: u, scaled to mean 0 and the standard deviation, bf16.
+ * - Norms: 0.9 + u/5, bf16.
  *
  * The standard deviation is 1/√columns, so that outputs are as large as inputs, except for what is added to the
  * residual stream (o_proj, down_proj): 1/√(columns · hidden · 2 · layers). All layers together then add about as much
