@@ -9,6 +9,8 @@
 enum {
   ROUNDS = 5,
   LINE = 8, /* words of a cache line */
+  /* Words between a read and its prefetch: without one, some machines show two thirds of what kernels reach. */
+  AHEAD = 256,
   /* A round reads at least this much, so that starting the threads does not show. */
   ROUND_BYTES = 256 << 20
 };
@@ -31,8 +33,10 @@ static void read_slice(void *context, size_t task) {
   const uint64_t *words = reading->words + task * reading->words_each;
   uint64_t sums[LINE] = {0};
   for (size_t pass = 0; pass < reading->passes; pass++) {
-    for (size_t i = 0; i < reading->words_each; i += LINE)
+    for (size_t i = 0; i < reading->words_each; i += LINE) {
+      __builtin_prefetch(words + i + AHEAD);
       for (size_t lane = 0; lane < LINE; lane++) sums[lane] += words[i + lane];
+    }
     /* Without it the passes could be folded into one. */
     __asm__ volatile("" ::: "memory");
   }

@@ -32,7 +32,8 @@ static void quantized_activations_lie_as_described(void **state) {
     quantized_row(&row, x, layout);
     for (size_t first = 0; first < layout.columns; first += 32) {
       double largest = 0;
-      for (size_t i = first; i < first + 32; i++) largest = fmax(largest, fabs((double)x[i]));
+      for (size_t i = first; i < first + 32; i++)
+        if (fabs((double)x[i]) > largest) largest = fabs((double)x[i]);
       for (size_t i = first; i < first + 32; i++)
         assert_true(fabs(activation_at(row, layout, i) - (double)x[i]) <= largest / 254 * 1.00001);
     }
@@ -85,7 +86,8 @@ static void check_affine(const struct matrix *matrix, const float *x) {
     double quantized = 0, exact = 0, size = 0, allowed = 0;
     for (size_t first = 0; first < matrix->columns; first += ACTIVATION_GROUP) {
       double largest = 0;
-      for (size_t i = first; i < first + ACTIVATION_GROUP; i++) largest = fmax(largest, fabs((double)x[i]));
+      for (size_t i = first; i < first + ACTIVATION_GROUP; i++)
+        if (fabs((double)x[i]) > largest) largest = fabs((double)x[i]);
       size_t g = r * (matrix->columns / matrix->group) + first / matrix->group;
       double scale = fabs((double)number_at(matrix->type, matrix->scales, g));
       double bias = fabs((double)number_at(matrix->type, matrix->biases, g));

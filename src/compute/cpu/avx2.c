@@ -1,0 +1,162 @@
+/* AVX2 with FMA and F16C: sixteen lanes are two registers, `a` the lanes 0 … 7 and `b` the lanes 8 … 15. */
+#include <immintrin.h>
+#include <string.h>
+
+#include "compute/cpu/features.h"
+#include "compute/cpu/kernels.h"
+#include "compute/number.h"
+
+enum { COLUMNS_AT_ONCE = 4, PRODUCT_TILE = 4 };
+
+typedef struct {
+  __m256 a, b;
+} floats;
+
+typedef struct {
+  __m256i a, b;
+} packed;
+
+static inline floats zero(void) { return (floats){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+static inline floats broadcast(float x) { return (floats){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+static inline floats load(const float *x) { return (floats){_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
+static inline void store(float *out, floats x) {
+  _mm256_storeu_ps(out, x.a);
+  _mm256_storeu_ps(out + 8, x.b);
+}
+static inline floats load_first(const float *x, size_t count, float rest) {
+  float lanes[CPU_LANES];
+  store(lanes, broadcast(rest));
+  memcpy(lanes, x, count * sizeof *x);
+  return load(lanes);
+}
+static inline void store_first(float *out, floats x, size_t count) {
+  float lanes[CPU_LANES];
+  store(lanes, x);
+  memcpy(out, lanes, count * sizeof *out);
+}
+static inline floats load_f16(const void *x) {
+  __m256i halves = _mm256_loadu_si256(x);
+  return (floats){_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+                  _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
+}
+static inline __m256 from_bf16(__m128i x) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+static inline floats load_bf16(const void *x) {
+  __m256i halves = _mm256_loadu_si256(x);
+  return (floats){from_bf16(_mm256_castsi256_si128(halves)), from_bf16(_mm256_extracti128_si256(halves, 1))};
+}
+static inline void store_f16(uint16_t *out, floats x) {
+  __m128i a = _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT), b = _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT);
+  _mm256_storeu_si256((__m256i *)(void *)out, _mm256_set_m128i(b, a));
+}
+
+static inline floats fused(floats x, floats y, floats z) {
+  return (floats){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+static inline floats add(floats x, floats y) { return (floats){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+static inline floats subtract(floats x, floats y) { return (floats){_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+static inline floats multiply(floats x, floats y) { return (floats){_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+static inline floats divide(floats x, floats y) { return (floats){_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+static inline floats negate(floats x) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return (floats){_mm256_xor_ps(x.a, sign), _mm256_xor_ps(x.b, sign)};
+}
+/* vmaxps gives its second operand where the comparison is false or one is NaN. */
+static inline floats maximum(floats x, floats y) { return (floats){_mm256_max_ps(y.a, x.a), _mm256_max_ps(y.b, x.b)}; }
+static inline floats round_even(floats x) {
+  enum { NEAREST = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC };
+  return (floats){_mm256_round_ps(x.a, NEAREST), _mm256_round_ps(x.b, NEAREST)};
+}
+static inline __m256 scale_half(__m256 x, __m256 n) {
+  /* 2^n can lie beyond the exponents of f32, its halves cannot. */
+  __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), bias = _mm256_set1_epi32(127);
+  __m256i rest = _mm256_sub_epi32(whole, half);
+  x = _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
+  return _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23)));
+}
+static inline floats scale_by_power(floats x, floats n) { return (floats){scale_half(x.a, n.a), scale_half(x.b, n.b)}; }
+static inline floats choose_less(floats x, floats y, floats yes, floats no) {
+  return (floats){_mm256_blendv_ps(no.a, yes.a, _mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ)),
+                  _mm256_blendv_ps(no.b, yes.b, _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ))};
+}
+
+static inline float tree(floats x) {
+  __m256 eight = _mm256_add_ps(x.a, x.b);
+  __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two))) + 0.0f;
+}
+
+static inline __m256i magnitude_bits(__m256 x) {
+  return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
+}
+static inline uint32_t largest_magnitude(floats x, floats y) {
+  __m256i eight = _mm256_max_epu32(_mm256_max_epu32(magnitude_bits(x.a), magnitude_bits(x.b)),
+                                   _mm256_max_epu32(magnitude_bits(y.a), magnitude_bits(y.b)));
+  __m128i four = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  __m128i two = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4e));
+  return (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(two, _mm_shuffle_epi32(two, 0xb1)));
+}
+static inline void round_to_bytes(int8_t *out, floats x) {
+  __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
+  words = _mm256_permute4x64_epi64(words, 0xd8); /* the pack works within each half */
+  _mm_storeu_si128((__m128i *)(void *)out,
+                   _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+}
+
+typedef struct {
+  __m256i a, b;
+} spreading;
+static inline spreading spreading_of(size_t groups) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m128i shift = _mm_cvtsi32_si128(groups == 4 ? 2 : groups == 2 ? 3 : 4);
+  return (spreading){_mm256_srl_epi32(lane, shift),
+                     _mm256_srl_epi32(_mm256_add_epi32(lane, _mm256_set1_epi32(8)), shift)};
+}
+static inline floats spread(const float *scales, spreading how) {
+  __m256 four = _mm256_broadcast_ps((const __m128 *)(const void *)scales);
+  return (floats){_mm256_permutevar_ps(four, how.a), _mm256_permutevar_ps(four, how.b)};
+}
+
+static inline packed load_packed(const void *x) {
+  return (packed){_mm256_loadu_si256(x), _mm256_loadu_si256((const __m256i *)x + 1)};
+}
+static inline packed load_packed_first(const void *x, size_t bytes) {
+  unsigned char block[64] = {0};
+  memcpy(block, x, bytes);
+  return load_packed(block);
+}
+
+/* Both widths are multiplied as halves of a byte, since the 16-bit sums of vpmaddubsw would overflow with whole bytes:
+ * at 4 bits the halves are two columns' weights, at 8 bits one weight is low + 16 · high. */
+struct weights {
+  packed low, high;
+};
+static inline struct weights unpack(packed x, uint32_t bits) {
+  (void)bits;
+  const __m256i mask = _mm256_set1_epi8(15);
+  return (struct weights){
+      {_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)},
+      {_mm256_and_si256(_mm256_srli_epi16(x.a, 4), mask), _mm256_and_si256(_mm256_srli_epi16(x.b, 4), mask)}};
+}
+static inline __m256 products_of_half(__m256i low, __m256i high, const int8_t *quants, uint32_t bits) {
+  const __m256i ones = _mm256_set1_epi16(1), sixteens = _mm256_set1_epi16(16);
+  __m256i first = _mm256_load_si256((const __m256i *)(const void *)quants);
+  low = _mm256_maddubs_epi16(low, first);
+  if (bits == 4) {
+    high = _mm256_maddubs_epi16(high, _mm256_load_si256((const __m256i *)(const void *)(quants + 64)));
+    return _mm256_cvtepi32_ps(_mm256_madd_epi16(_mm256_add_epi16(low, high), ones));
+  }
+  high = _mm256_madd_epi16(_mm256_maddubs_epi16(high, first), sixteens);
+  return _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(low, ones), high));
+}
+static inline floats products(struct weights x, const int8_t *quants, uint32_t bits) {
+  return (floats){products_of_half(x.low.a, x.high.a, quants, bits),
+                  products_of_half(x.low.b, x.high.b, quants + 32, bits)};
+}
+
+#define LANES_NAME "avx2"
+#include "compute/cpu/lanes.h"
+
+const struct cpu_kernels *cpu_kernels_avx2(void) { return cpu_has_avx2() ? &table : NULL; }

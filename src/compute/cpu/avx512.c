@@ -1,0 +1,99 @@
+/* AVX-512 with VNNI: sixteen lanes are one register. */
+#include <immintrin.h>
+#include <string.h>
+
+#include "compute/cpu/features.h"
+#include "compute/cpu/kernels.h"
+#include "compute/number.h"
+
+typedef __m512 floats;
+typedef __m512i packed;
+
+enum { COLUMNS_AT_ONCE = 8, PRODUCT_TILE = 8 };
+
+static inline __mmask16 first_lanes(size_t count) { return (__mmask16)((1u << count) - 1); }
+
+static inline floats zero(void) { return _mm512_setzero_ps(); }
+static inline floats broadcast(float x) { return _mm512_set1_ps(x); }
+static inline floats load(const float *x) { return _mm512_loadu_ps(x); }
+static inline floats load_first(const float *x, size_t count, float rest) {
+  return _mm512_mask_loadu_ps(_mm512_set1_ps(rest), first_lanes(count), x);
+}
+static inline void store(float *out, floats x) { _mm512_storeu_ps(out, x); }
+static inline void store_first(float *out, floats x, size_t count) {
+  _mm512_mask_storeu_ps(out, first_lanes(count), x);
+}
+static inline floats load_f16(const void *x) { return _mm512_cvtph_ps(_mm256_loadu_si256(x)); }
+static inline floats load_bf16(const void *x) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(x)), 16));
+}
+static inline void store_f16(uint16_t *out, floats x) {
+  _mm256_storeu_si256((__m256i *)(void *)out, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+static inline floats fused(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
+static inline floats add(floats a, floats b) { return _mm512_add_ps(a, b); }
+static inline floats subtract(floats a, floats b) { return _mm512_sub_ps(a, b); }
+static inline floats multiply(floats a, floats b) { return _mm512_mul_ps(a, b); }
+static inline floats divide(floats a, floats b) { return _mm512_div_ps(a, b); }
+static inline floats negate(floats x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f)); }
+/* vmaxps gives its second operand where the comparison is false or one is NaN. */
+static inline floats maximum(floats a, floats b) { return _mm512_max_ps(b, a); }
+static inline floats round_even(floats x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+static inline floats scale_by_power(floats x, floats n) { return _mm512_scalef_ps(x, n); }
+static inline floats choose_less(floats a, floats b, floats yes, floats no) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
+}
+
+static inline float tree(floats x) {
+  __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+  __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two))) + 0.0f;
+}
+
+static inline uint32_t largest_magnitude(floats a, floats b) {
+  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+  __m512i both = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(a), magnitude),
+                                  _mm512_and_si512(_mm512_castps_si512(b), magnitude));
+  return _mm512_reduce_max_epu32(both);
+}
+static inline void round_to_bytes(int8_t *out, floats x) {
+  _mm_storeu_si128((__m128i *)(void *)out, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+}
+
+/* Lane l takes scale l / (lanes of a group) of the block's 1, 2 or 4. */
+typedef __m512i spreading;
+static inline spreading spreading_of(size_t groups) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return _mm512_srlv_epi32(lane, _mm512_set1_epi32(groups == 4 ? 2 : groups == 2 ? 3 : 4));
+}
+static inline floats spread(const float *scales, spreading how) {
+  return _mm512_permutexvar_ps(how, _mm512_castps128_ps512(_mm_loadu_ps(scales)));
+}
+
+static inline packed load_packed(const void *x) { return _mm512_loadu_si512(x); }
+static inline packed load_packed_first(const void *x, size_t bytes) {
+  return _mm512_maskz_loadu_epi32(first_lanes(bytes / 4), x);
+}
+
+struct weights {
+  __m512i low, high;
+};
+static inline struct weights unpack(packed x, uint32_t bits) {
+  if (bits == 8) return (struct weights){x, x};
+  const __m512i mask = _mm512_set1_epi8(15);
+  return (struct weights){_mm512_and_si512(x, mask), _mm512_and_si512(_mm512_srli_epi16(x, 4), mask)};
+}
+static inline floats products(struct weights x, const int8_t *quants, uint32_t bits) {
+  __m512i sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), x.low, _mm512_load_si512(quants));
+  if (bits == 4) sum = _mm512_dpbusd_epi32(sum, x.high, _mm512_load_si512(quants + 64));
+  return _mm512_cvtepi32_ps(sum);
+}
+
+#define LANES_NAME "avx512"
+#include "compute/cpu/lanes.h"
+
+const struct cpu_kernels *cpu_kernels_avx512(void) { return cpu_has_avx512() ? &table : NULL; }

@@ -1,0 +1,54 @@
+/* The kernels of kernels.h on vectors of the specification's sixteen lanes, written once for all instruction sets.
+ *
+ * avx2.c, avx512.c and neon.c each define the vector type and its operations for their registers and then include this
+ * header, once; it ends with the static `table`. Every function is static: these files are compiled for instructions
+ * that the CPU may lack, and a shared function could be taken from them by the linker.
+ *
+ * The including file defines, each float operation being exactly the IEEE operation of its name in every lane:
+ *   LANES_NAME                      the table's name
+ *   COLUMNS_AT_ONCE                 activations that share an unpacked weight, 4 or 8: as many as registers allow
+ *   PRODUCT_TILE                    vectors of sums that attention holds in registers, 4 or 8
+ *   floats                          sixteen f32
+ *   zero, broadcast, add, subtract, multiply, divide, negate, round_even (to integers, ties to even)
+ *   fused(a, b, c)                  a · b + c, rounded once
+ *   maximum(a, b)                   b > a ? b : a, so that a NaN in b is passed over
+ *   choose_less(a, b, yes, no)      a < b ? yes : no
+ *   scale_by_power(x, n)            x · 2^n for whole n of at most ±128 whose result is normal or overflows
+ *   tree(x)                         the sum of the lanes in the specification's order
+ *   load, store                     sixteen f32, unaligned
+ *   load_first(x, count, rest), store_first(x, v, count)   the first count < 16; other lanes are `rest`
+ *   load_f16, load_bf16, store_f16  conversion of sixteen numbers, unaligned
+ *   largest_magnitude(a, b)         the largest bits of |x| as an integer
+ *   round_to_bytes(out, x)          sixteen int8, rounded to even, |x| ≤ 127
+ *   spreading, spreading_of(groups), spread(scales, spreading)
+ *                                   lane l = scales[l · groups / 16] for 1, 2 or 4 groups in a block; reads 4 scales
+ *   packed, load_packed, load_packed_first(x, bytes)       64 bytes of weights, or fewer (a multiple of 4) and zeros
+ *   struct weights, unpack(packed, bits), products(weights, quants, bits)
+ *                                   Σ of each lane's integer products with a block's quants, as floats
+ */
+#ifndef KAIJU_COMPUTE_CPU_LANES_H
+#define KAIJU_COMPUTE_CPU_LANES_H
+
+/* For functions whose constant parameters choose the code. */
+#define LANES_SPECIALISE static inline __attribute__((always_inline))
+
+#include "compute/cpu/lanes_vector.h"
+/* Both build on the one above. */
+#include "compute/cpu/lanes_attention.h"
+#include "compute/cpu/lanes_matmul.h"
+
+static const struct cpu_kernels table = {
+    .name = LANES_NAME,
+    .quantize = quantize,
+    .matmul_affine = matmul_affine,
+    .matmul_plain = matmul_plain,
+    .rms_norm = rms_norm,
+    .rotate = rotate,
+    .softmax = softmax,
+    .silu_multiply = silu_multiply,
+    .accumulate = accumulate,
+    .to_f16 = to_f16,
+    .attention_block = attention_block,
+};
+
+#endif

@@ -1,0 +1,179 @@
+/* Armv8.2 Advanced SIMD with dot products: sixteen lanes are four registers of four. */
+#include <arm_neon.h>
+#include <string.h>
+
+#include "compute/cpu/features.h"
+#include "compute/cpu/kernels.h"
+#include "compute/number.h"
+
+enum { COLUMNS_AT_ONCE = 4, PRODUCT_TILE = 4 };
+
+typedef float32x4x4_t floats;
+typedef uint8x16x4_t packed;
+
+/* An operation on lanes from one on registers of one, two or three operands. */
+#define LANES_OF_ONE(name, operation)                                                                      \
+  static inline floats name(floats x) {                                                                    \
+    return (floats){{operation(x.val[0]), operation(x.val[1]), operation(x.val[2]), operation(x.val[3])}}; \
+  }
+#define LANES_OF_TWO(name, operation)                                                                             \
+  static inline floats name(floats x, floats y) {                                                                 \
+    return (floats){{operation(x.val[0], y.val[0]), operation(x.val[1], y.val[1]), operation(x.val[2], y.val[2]), \
+                     operation(x.val[3], y.val[3])}};                                                             \
+  }
+#define LANES_OF_THREE(name, operation)                                                                  \
+  static inline floats name(floats x, floats y, floats z) {                                              \
+    return (floats){{operation(x.val[0], y.val[0], z.val[0]), operation(x.val[1], y.val[1], z.val[1]),   \
+                     operation(x.val[2], y.val[2], z.val[2]), operation(x.val[3], y.val[3], z.val[3])}}; \
+  }
+
+static inline floats broadcast(float x) {
+  const float32x4_t four = vdupq_n_f32(x);
+  return (floats){{four, four, four, four}};
+}
+static inline floats zero(void) { return broadcast(0.0f); }
+static inline floats load(const float *x) {
+  return (floats){{vld1q_f32(x), vld1q_f32(x + 4), vld1q_f32(x + 8), vld1q_f32(x + 12)}};
+}
+static inline void store(float *out, floats x) {
+  vst1q_f32(out, x.val[0]);
+  vst1q_f32(out + 4, x.val[1]);
+  vst1q_f32(out + 8, x.val[2]);
+  vst1q_f32(out + 12, x.val[3]);
+}
+static inline floats load_first(const float *x, size_t count, float rest) {
+  float lanes[CPU_LANES];
+  store(lanes, broadcast(rest));
+  memcpy(lanes, x, count * sizeof *x);
+  return load(lanes);
+}
+static inline void store_first(float *out, floats x, size_t count) {
+  float lanes[CPU_LANES];
+  store(lanes, x);
+  memcpy(out, lanes, count * sizeof *out);
+}
+/* Bytes need no alignment, which vld1q_u16 may be compiled to assume. */
+static inline uint16x8_t load_halves(const void *x) { return vreinterpretq_u16_u8(vld1q_u8(x)); }
+static inline floats load_f16(const void *x) {
+  const float16x8_t a = vreinterpretq_f16_u16(load_halves(x));
+  const float16x8_t b = vreinterpretq_f16_u16(load_halves((const unsigned char *)x + 16));
+  return (floats){
+      {vcvt_f32_f16(vget_low_f16(a)), vcvt_high_f32_f16(a), vcvt_f32_f16(vget_low_f16(b)), vcvt_high_f32_f16(b)}};
+}
+static inline float32x4_t from_bf16(uint16x4_t x) { return vreinterpretq_f32_u32(vshll_n_u16(x, 16)); }
+static inline floats load_bf16(const void *x) {
+  const uint16x8_t a = load_halves(x), b = load_halves((const unsigned char *)x + 16);
+  return (floats){{from_bf16(vget_low_u16(a)), from_bf16(vget_high_u16(a)), from_bf16(vget_low_u16(b)),
+                   from_bf16(vget_high_u16(b))}};
+}
+static inline void store_f16(uint16_t *out, floats x) {
+  vst1q_u16(out, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.val[0]), x.val[1])));
+  vst1q_u16(out + 8, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.val[2]), x.val[3])));
+}
+
+static inline float32x4_t fused_of_four(float32x4_t x, float32x4_t y, float32x4_t z) { return vfmaq_f32(z, x, y); }
+/* FMAX would give NaN for a NaN. */
+static inline float32x4_t maximum_of_four(float32x4_t x, float32x4_t y) { return vbslq_f32(vcgtq_f32(y, x), y, x); }
+static inline float32x4_t scale_of_four(float32x4_t x, float32x4_t n) {
+  /* 2^n can lie beyond the exponents of f32, its halves cannot. */
+  const int32x4_t whole = vcvtq_s32_f32(n), half = vshrq_n_s32(whole, 1), bias = vdupq_n_s32(127);
+  const int32x4_t rest = vsubq_s32(whole, half);
+  x = vmulq_f32(x, vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(half, bias), 23)));
+  return vmulq_f32(x, vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(rest, bias), 23)));
+}
+LANES_OF_ONE(negate, vnegq_f32)
+LANES_OF_ONE(round_even, vrndnq_f32)
+LANES_OF_TWO(add, vaddq_f32)
+LANES_OF_TWO(subtract, vsubq_f32)
+LANES_OF_TWO(multiply, vmulq_f32)
+LANES_OF_TWO(divide, vdivq_f32)
+LANES_OF_TWO(maximum, maximum_of_four)
+LANES_OF_TWO(scale_by_power, scale_of_four)
+LANES_OF_THREE(fused, fused_of_four)
+static inline floats choose_less(floats x, floats y, floats yes, floats no) {
+  return (floats){{vbslq_f32(vcltq_f32(x.val[0], y.val[0]), yes.val[0], no.val[0]),
+                   vbslq_f32(vcltq_f32(x.val[1], y.val[1]), yes.val[1], no.val[1]),
+                   vbslq_f32(vcltq_f32(x.val[2], y.val[2]), yes.val[2], no.val[2]),
+                   vbslq_f32(vcltq_f32(x.val[3], y.val[3]), yes.val[3], no.val[3])}};
+}
+
+static inline float tree(floats x) {
+  const float32x4_t four = vaddq_f32(vaddq_f32(x.val[0], x.val[2]), vaddq_f32(x.val[1], x.val[3]));
+  const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
+  return vget_lane_f32(two, 0) + vget_lane_f32(two, 1) + 0.0f;
+}
+
+static inline uint32x4_t magnitude_bits(float32x4_t x) {
+  return vandq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0x7fffffff));
+}
+static inline uint32x4_t largest_of_lanes(floats x) {
+  return vmaxq_u32(vmaxq_u32(magnitude_bits(x.val[0]), magnitude_bits(x.val[1])),
+                   vmaxq_u32(magnitude_bits(x.val[2]), magnitude_bits(x.val[3])));
+}
+static inline uint32_t largest_magnitude(floats x, floats y) {
+  return vmaxvq_u32(vmaxq_u32(largest_of_lanes(x), largest_of_lanes(y)));
+}
+static inline void round_to_bytes(int8_t *out, floats x) {
+  const int16x8_t a = vcombine_s16(vmovn_s32(vcvtnq_s32_f32(x.val[0])), vmovn_s32(vcvtnq_s32_f32(x.val[1])));
+  const int16x8_t b = vcombine_s16(vmovn_s32(vcvtnq_s32_f32(x.val[2])), vmovn_s32(vcvtnq_s32_f32(x.val[3])));
+  vst1q_s8(out, vcombine_s8(vmovn_s16(a), vmovn_s16(b)));
+}
+
+/* Which scale each register of four lanes takes. */
+typedef struct {
+  size_t second, third, fourth;
+} spreading;
+static inline spreading spreading_of(size_t groups) {
+  return (spreading){groups / 4, groups / 2, groups / 4 + groups / 2};
+}
+static inline floats spread(const float *scales, spreading how) {
+  return (floats){{vld1q_dup_f32(scales), vld1q_dup_f32(scales + how.second), vld1q_dup_f32(scales + how.third),
+                   vld1q_dup_f32(scales + how.fourth)}};
+}
+
+static inline packed load_packed(const void *x) { return vld1q_u8_x4(x); }
+static inline packed load_packed_first(const void *x, size_t bytes) {
+  unsigned char block[64] = {0};
+  memcpy(block, x, bytes);
+  return load_packed(block);
+}
+
+/* SDOT multiplies signed bytes: weights of 4 bits fit, those of 8 bits are taken minus 128, which products() corrects.
+ */
+struct weights {
+  int8x16x4_t low, high;
+};
+static inline struct weights unpack(packed x, uint32_t bits) {
+  struct weights weights;
+  for (int i = 0; i < 4; i++) {
+    if (bits == 4) {
+      weights.low.val[i] = vreinterpretq_s8_u8(vandq_u8(x.val[i], vdupq_n_u8(15)));
+      weights.high.val[i] = vreinterpretq_s8_u8(vshrq_n_u8(x.val[i], 4));
+    } else {
+      weights.low.val[i] = vreinterpretq_s8_u8(veorq_u8(x.val[i], vdupq_n_u8(0x80)));
+      weights.high.val[i] = weights.low.val[i];
+    }
+  }
+  return weights;
+}
+static inline float32x4_t products_of_four(int8x16_t low, int8x16_t high, const int8_t *quants, uint32_t bits) {
+  const int32x4_t none = vdupq_n_s32(0);
+  const int8x16_t first = vld1q_s8(quants);
+  int32x4_t sum = vdotq_s32(none, low, first);
+  if (bits == 4)
+    sum = vdotq_s32(sum, high, vld1q_s8(quants + 64));
+  else
+    sum = vsubq_s32(sum, vdotq_s32(none, vdupq_n_s8(-128), first));
+  return vcvtq_f32_s32(sum);
+}
+static inline floats products(struct weights x, const int8_t *quants, uint32_t bits) {
+  return (floats){{products_of_four(x.low.val[0], x.high.val[0], quants, bits),
+                   products_of_four(x.low.val[1], x.high.val[1], quants + 16, bits),
+                   products_of_four(x.low.val[2], x.high.val[2], quants + 32, bits),
+                   products_of_four(x.low.val[3], x.high.val[3], quants + 48, bits)}};
+}
+
+#define LANES_NAME "neon"
+#include "compute/cpu/lanes.h"
+
+const struct cpu_kernels *cpu_kernels_neon(void) { return cpu_has_neon_dotprod() ? &table : NULL; }
