@@ -90,7 +90,11 @@ static inline void shard_add(struct shard_writer *writer, const char *name, cons
   buffer_append_format(&writer->header, "],\"data_offsets\":[%zu,%zu]}", writer->data.length,
                        writer->data.length + bytes);
   uint32_t seed = pattern_seed(name);
-  for (size_t i = 0; i < bytes; i++) buffer_append(&writer->data, &(uint8_t){pattern_byte(seed, i)}, 1);
+  uint8_t *pattern = malloc(bytes + 1);
+  assert_non_null(pattern);
+  for (size_t i = 0; i < bytes; i++) pattern[i] = pattern_byte(seed, i);
+  buffer_append(&writer->data, pattern, bytes);
+  free(pattern);
 }
 
 /* Writes the file and makes the writer empty again. */
