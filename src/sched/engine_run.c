@@ -31,14 +31,9 @@ static bool on_layers_warm(void *context, uint32_t done, uint32_t total) {
   struct engine *engine = context;
   (void)total;
   engine->progress.nodes[0].layers_warm = done;
-  if (engine->cluster) {
-    struct cluster_event event;
-    cluster_poll(engine->cluster, &event);
-    if (event.kind == CLUSTER_FAILED) {
-      engine->warm_error = event.error;
-      return false;
-    }
-  }
+  if (engine->cluster && engine->early_event.kind == CLUSTER_NOTHING)
+    cluster_poll(engine->cluster, &engine->early_event);
+  if (engine->early_event.kind == CLUSTER_FAILED) return false;
   report_progress(engine);
   return !stopping(engine);
 }
@@ -96,9 +91,9 @@ static int open_stage(struct engine *engine, struct kj_error *error) {
   head_warm(engine->head);
   report_progress(engine);
   code = stage_warm(engine->stage, on_layers_warm, engine, error);
-  if (code && engine->warm_error.code) {
-    if (error) *error = engine->warm_error;
-    code = engine->warm_error.code;
+  if (code && engine->early_event.kind == CLUSTER_FAILED) {
+    if (error) *error = engine->early_event.error;
+    code = engine->early_event.error.code;
   }
   return code;
 }
@@ -207,7 +202,12 @@ static int serve_cluster(struct engine *engine, void (*on_ready)(void *context),
   struct cluster_event event;
   struct kj_error failure = {0};
   int code = 0;
-  cluster_poll(engine->cluster, &event);
+  if (engine->early_event.kind != CLUSTER_NOTHING) {
+    event = engine->early_event;
+    engine->early_event.kind = CLUSTER_NOTHING;
+  } else {
+    cluster_poll(engine->cluster, &event);
+  }
   *happened = event.kind != CLUSTER_NOTHING;
   switch (event.kind) {
     case CLUSTER_NOTHING:

@@ -40,7 +40,7 @@ struct engine {
   unsigned fruitless_epochs; /* that failed in a row without a micro-batch coming back */
   bool started;              /* was ready once */
   double started_at, last_finished_at;
-  struct kj_error warm_error; /* what ended a warm-up early */
+  struct cluster_event early_event; /* that came while the lead's own layers were read in; handled after that */
   double stage_compute[ENGINE_MAX_NODES + 1], stage_wait[ENGINE_MAX_NODES + 1];
   struct engine_status progress; /* working copy of the status */
 
