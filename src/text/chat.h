@@ -1,8 +1,12 @@
 /* A checkpoint's own chat template (Jinja), from chat_template.jinja or tokenizer_config.json: messages to prompt text.
  *
  * The template is compiled at load; one that uses something the interpreter lacks is refused with line and reason.
+ * A checkpoint may have a second one, "tool_use", for requests with tools.
+ *
  * Rendering gives the template what Transformers gives it: messages, tools, documents, add_generation_prompt, the
- * special tokens by name, raise_exception, strftime_now, and the caller's own variables. Immutable after loading.
+ * special tokens by name, raise_exception, strftime_now, and the caller's own variables. As there, a message's members
+ * that are null are left out, and its reasoning is there under each of the names reasoning_content and thinking,
+ * whichever of reasoning_content, thinking and reasoning it came under. Immutable after loading.
  */
 #ifndef KAIJU_TEXT_CHAT_H
 #define KAIJU_TEXT_CHAT_H
@@ -17,6 +21,7 @@ struct chat_template;
 
 /* KJ_NOT_FOUND if the checkpoint has no template. */
 int chat_template_load(struct chat_template **chat, const char *directory, struct kj_error *error);
+/* One template from memory, without special tokens; messages call it `name`. */
 int chat_template_parse(struct chat_template **chat, const char *name, const char *source, size_t length,
                         struct kj_error *error);
 void chat_template_free(struct chat_template *chat);

@@ -1,0 +1,52 @@
+#include "text/jinja_run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void run_fail(struct run *run, const char *format, ...) {
+  if (run->failed) return;
+  run->failed = true;
+  run->code = KJ_INVALID;
+  char reason[800];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(reason, sizeof reason, format, arguments);
+  va_end(arguments);
+  kj_fail(run->error, KJ_INVALID, "%s line %u: %s", run->name, run->line, reason);
+}
+
+void run_fail_plain(struct run *run, enum kj_code code, const char *format, ...) {
+  if (run->failed) return;
+  run->failed = true;
+  run->code = code;
+  char reason[900];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(reason, sizeof reason, format, arguments);
+  va_end(arguments);
+  kj_fail(run->error, code, "%s", reason);
+}
+
+void *run_allocate(struct run *run, size_t count, size_t size) {
+  void *piece = run->failed ? NULL : arena_allocate(&run->arena, count, size);
+  if (!piece) run_fail(run, "the template needs more memory than the %d MiB it may use", JINJA_MEMORY / (1024 * 1024));
+  return piece;
+}
+
+bool run_step(struct run *run, uint64_t steps) {
+  if (run->failed) return false;
+  run->steps += steps;
+  if (run->steps <= JINJA_STEPS) return true;
+  run_fail(run, "the template does not end: stopped after %d steps", JINJA_STEPS);
+  return false;
+}
+
+bool run_enter(struct run *run) {
+  if (run->failed) return false;
+  if (run->depth >= run->depth_limit) {
+    run_fail(run, "the template nests calls or values more than %u deep", run->depth_limit);
+    return false;
+  }
+  run->depth++;
+  return true;
+}

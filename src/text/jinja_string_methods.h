@@ -1,0 +1,17 @@
+/* The methods of Python's str. */
+#ifndef KAIJU_TEXT_JINJA_STRING_METHODS_H
+#define KAIJU_TEXT_JINJA_STRING_METHODS_H
+
+#include "text/jinja_arguments.h"
+
+typedef struct value method_body(struct run *run, struct value object, const struct arguments *arguments);
+
+struct method_entry {
+  const char *name;
+  method_body *body;
+};
+
+/* Ends with a NULL name. */
+extern const struct method_entry STRING_METHODS[];
+
+#endif
