@@ -1,0 +1,50 @@
+# Two commands do everything on a fresh Debian machine: `make demo` and `make test`.
+# The build itself is CMake's (CMakeLists.txt); this file only gives its steps short names.
+
+BUILD ?= build
+CMAKE_FLAGS ?= -DKAIJU_TESTS=OFF
+PREFIX ?= /usr/local
+
+.PHONY: all dependencies demo test install format tidy asan fuzz bench clean
+
+all: dependencies
+	cmake -S . -B $(BUILD) -G Ninja $(CMAKE_FLAGS)
+	cmake --build $(BUILD)
+
+# Debian packages that are missing are installed (as root, or through sudo).
+dependencies:
+	scripts/dependencies.sh build
+
+# A two-node pipeline on this machine with the shipped model; answers a prompt and serves until Ctrl-C.
+demo: dependencies
+	cmake -S . -B $(BUILD) -G Ninja $(CMAKE_FLAGS) >/dev/null
+	cmake --build $(BUILD) --target kaiju
+	scripts/demo.sh $(BUILD)/kaiju
+
+# Everything that CI checks: lint, unit tests, sanitizers, aarch64 under emulation, oracles, end to end, fuzzing.
+test:
+	tests/run.sh
+
+install: all
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+format:
+	git ls-files '*.c' '*.h' | xargs clang-format -i
+
+tidy:
+	tests/run.sh lint
+
+# The unit tests under AddressSanitizer and UndefinedBehaviorSanitizer.
+asan:
+	tests/run.sh asan
+
+# Ten minutes of every fuzz target.
+fuzz:
+	KAIJU_FUZZ_SECONDS=600 tests/run.sh fuzz
+
+# The speed tables of docs/performance.md.
+bench: all
+	bench/table.sh $(BUILD)/kaiju
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing, as root or through sudo.
+#
+#   scripts/dependencies.sh build    to build and run Kaiju, and for the demo
+#   scripts/dependencies.sh test     for everything that `make test` does
+set -euo pipefail
+
+build=(build-essential cmake ninja-build pkg-config libfabric-dev libevent-dev libjansson-dev libpcre2-dev
+  libutf8proc-dev libsodium-dev curl jq)
+test=("${build[@]}" libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev gcc-aarch64-linux-gnu
+  libc6-dev-arm64-cross qemu-user python3 python3-venv npm iproute2 procps)
+
+case "${1:-}" in
+  build) wanted=("${build[@]}") ;;
+  test) wanted=("${test[@]}") ;;
+  *) echo "usage: $0 build|test" >&2; exit 2 ;;
+esac
+
+missing=()
+for package in "${wanted[@]}"; do
+  # npm and the like may come from elsewhere than Debian: a command that is there is enough.
+  case "$package" in
+    npm | python3) command -v "$package" >/dev/null && continue ;;
+  esac
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+echo "installing: ${missing[*]}"
+sudo=()
+[ "$(id -u)" -eq 0 ] || sudo=(sudo)
+"${sudo[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
