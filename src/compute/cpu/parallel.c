@@ -53,7 +53,7 @@ void *carve(struct carver *carver, uint64_t count, uint64_t size) {
 
 int allocate_aligned(void **memory, uint64_t bytes, const char *what, struct kj_error *error) {
   *memory = NULL;
-  if (bytes > SIZE_MAX - CPU_ALIGNMENT) return kj_fail_memory(error, what);
+  if (bytes > PTRDIFF_MAX - CPU_ALIGNMENT) return kj_fail_memory(error, what);
   size_t rounded = (size_t)(bytes + CPU_ALIGNMENT - 1) / CPU_ALIGNMENT * CPU_ALIGNMENT;
   *memory = aligned_alloc(CPU_ALIGNMENT, rounded > 0 ? rounded : CPU_ALIGNMENT);
   return *memory ? 0 : kj_fail_memory(error, what);

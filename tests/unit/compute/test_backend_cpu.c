@@ -200,7 +200,7 @@ static void memory_is_aligned_counted_and_bounded(void **state) {
   struct tensor *tensor;
   struct kj_error error = {0};
   assert_int_equal(engine.operations->tensor_create(engine.backend, SIZE_MAX, 2, &tensor, &error), KJ_MEMORY);
-  assert_int_equal(engine.operations->tensor_create(engine.backend, SIZE_MAX / 8, 1, &tensor, &error), KJ_MEMORY);
+  assert_int_equal(engine.operations->tensor_create(engine.backend, SIZE_MAX / 4, 1, &tensor, &error), KJ_MEMORY);
   assert_null(tensor);
   test_engine_destroy(&engine);
   /* A row: 2 blocks of 64 int8 with 16 scales each at 8 bits or of 128 at 4, 16 sums; 8 + 2 · 1024 bytes of angles. */

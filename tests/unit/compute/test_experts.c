@@ -135,30 +135,39 @@ static void experts_of_different_formats_are_right(void **state) {
   check_ffn(0, true, 0.02);
 }
 
-static void rows_threads_and_tiles_make_no_difference(void **state) {
-  (void)state;
-  enum { ROWS = 700 }; /* more than a tile */
+static void compare_steps(bool mixed, size_t rows, const size_t *steps, size_t step_count) {
   const struct cpu_kernels *tables[CPU_KERNELS_MAX];
   size_t count = cpu_kernels_available(tables);
   assert_true(count >= 1);
   float *logits, *x;
-  random_input(3, ROWS, &logits, &x);
-  for (int mixed = 0; mixed < 2; mixed++) {
-    struct experts *experts = experts_create(4, 4, mixed == 1);
-    float *expected = run_ffn("reference", 1, experts, logits, x, ROWS, 1);
-    for (size_t i = 0; i < count; i++) {
-      const size_t steps[] = {ROWS, 33, 5, 1};
-      for (size_t s = 0; s < 4; s++) {
-        float *out = run_ffn(tables[i]->name, 1 + s % 3, experts, logits, x, ROWS, steps[s]);
-        assert_same_floats(out, expected, ROWS * HIDDEN, "%s, %zu rows at a time", tables[i]->name, steps[s]);
-        free(out);
-      }
+  random_input(3, rows, &logits, &x);
+  struct experts *experts = experts_create(4, 4, mixed);
+  float *expected = run_ffn("reference", 1, experts, logits, x, rows, 1);
+  for (size_t i = 0; i < count; i++) {
+    for (size_t s = 0; s < step_count; s++) {
+      float *out = run_ffn(tables[i]->name, 1 + s % 3, experts, logits, x, rows, steps[s]);
+      assert_same_floats(out, expected, rows * HIDDEN, "%s, %zu rows at a time", tables[i]->name, steps[s]);
+      free(out);
     }
-    free(expected);
-    experts_free(experts);
   }
+  free(expected);
+  experts_free(experts);
   free(logits);
   free(x);
+}
+
+static void rows_and_threads_make_no_difference(void **state) {
+  (void)state;
+  const size_t steps[] = {1, 5, 60, 33, 1};
+  compare_steps(false, 60, steps, 5);
+  compare_steps(true, 60, steps, 5);
+}
+
+static void tiles_make_no_difference(void **state) {
+  (void)state;
+  enum { ROWS = 700 }; /* more than a tile */
+  const size_t steps[] = {ROWS, 600};
+  compare_steps(false, ROWS, steps, 2);
 }
 
 /* Finds out which experts a row of logits chose, and their shares: expert e adds its share to column e. */
@@ -239,7 +248,8 @@ int main(void) {
       cmocka_unit_test(plain_experts_are_right),
       cmocka_unit_test(quantized_experts_are_right_up_to_the_rounding_of_activations),
       cmocka_unit_test(experts_of_different_formats_are_right),
-      cmocka_unit_test(rows_threads_and_tiles_make_no_difference),
+      cmocka_unit_test(rows_and_threads_make_no_difference),
+      cmocka_unit_test(tiles_make_no_difference),
       cmocka_unit_test(equal_logits_go_to_the_lower_ids),
       cmocka_unit_test(shares_are_those_of_all_experts_unless_renormalised),
       cmocka_unit_test(logits_that_are_not_numbers_choose_something_and_stay_visible),
