@@ -89,8 +89,8 @@ static int read_weight_map(struct checkpoint *checkpoint, const char *path, cons
   const char *tensor = NULL, **names = calloc(json_object_size(map) + 1, sizeof *names);
   json_t *value = NULL;
   size_t count = 0, name_bytes = 0;
-  int result = names ? 0 : kj_fail_memory(error, "the names of shards");
-  if (result) goto done;
+  int result = 0;
+  if (!names) return kj_fail_memory(error, "the names of shards");
   json_object_foreach((json_t *)map, tensor, value) {
     const char *name = json_string_value(value);
     if (!is_plain_file_name(name)) {

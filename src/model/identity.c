@@ -71,9 +71,11 @@ int checkpoint_identity(struct checkpoint *checkpoint, uint32_t first, uint32_t 
   *identity = (struct checkpoint_identity){0};
   int result = hash_config(checkpoint, identity->config, error);
   if (!result) result = checkpoint_shards(checkpoint, first, count, head, &names, &name_count, error);
-  if (!result) {
-    identity->shards = calloc(name_count + 1, sizeof *identity->shards);
-    if (!identity->shards) result = kj_fail_memory(error, "the identity of shards");
+  if (result) goto done;
+  identity->shards = calloc(name_count + 1, sizeof *identity->shards);
+  if (!identity->shards) {
+    result = kj_fail_memory(error, "the identity of shards");
+    goto done;
   }
   for (size_t i = 0; !result && i < name_count; i++) {
     result = hash_shard(checkpoint, names[i], &identity->shards[i], error);
@@ -81,7 +83,8 @@ int checkpoint_identity(struct checkpoint *checkpoint, uint32_t first, uint32_t 
     names[i] = NULL;
     identity->shard_count++;
   }
-  if (names) checkpoint_names_free(names, name_count);
+done:
+  checkpoint_names_free(names, name_count);
   if (result) checkpoint_identity_free(identity);
   return result;
 }

@@ -329,7 +329,7 @@ int safetensors_open(struct safetensors **file, const char *path, struct kj_erro
     goto done;
   }
   result = read_at_start(made, descriptor, start, made->data_begin, error);
-  if (!result && memcmp(start, field, LENGTH_FIELD))
+  if (!result && memcmp(start, field, LENGTH_FIELD) != 0)
     result = kj_fail(error, KJ_IO, "%s: changed while it was read", path);
   if (!result) result = parse_start(made, start, made->data_begin, error);
 done:
@@ -371,7 +371,7 @@ static bool same_file(const struct stat *a, const struct stat *b) {
 
 int safetensors_map(struct safetensors *file, struct kj_error *error) {
   if (file->data) return 0;
-  struct stat status;
+  struct stat status = {0};
   int descriptor = -1;
   int result = open_regular(file, &descriptor, &status, error);
   if (result) goto done;

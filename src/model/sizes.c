@@ -83,27 +83,32 @@ int checkpoint_shards(struct checkpoint *checkpoint, uint32_t first, uint32_t co
   char **made = calloc(checkpoint->shard_count + 1, sizeof *made);
   bool *needed = calloc(checkpoint->shard_count + 1, sizeof *needed);
   size_t made_count = 0;
-  int result = made && needed ? 0 : kj_fail_memory(error, "the names of shards");
-  for (size_t i = 0; !result && i < checkpoint->entry_count; i++) {
+  int result = 0;
+  if (!made || !needed) {
+    result = kj_fail_memory(error, "the names of shards");
+    goto done;
+  }
+  for (size_t i = 0; i < checkpoint->entry_count; i++) {
     const struct index_entry *entry = &checkpoint->entries[i];
     if (is_held(checkpoint, entry->role, first, count, head)) needed[entry->shard] = true;
   }
-  for (size_t i = 0; !result && i < checkpoint->shard_count; i++) {
+  for (size_t i = 0; i < checkpoint->shard_count; i++) {
     if (!needed[i]) continue;
     made[made_count] = strdup(checkpoint->shards[i].name);
-    if (made[made_count])
-      made_count++;
-    else
+    if (!made[made_count]) {
       result = kj_fail_memory(error, "the name of a shard");
-  }
-  free(needed);
-  if (result) {
-    checkpoint_names_free(made, made_count);
-    return result;
+      goto done;
+    }
+    made_count++;
   }
   *names = made;
   *name_count = made_count;
-  return 0;
+  made = NULL;
+  made_count = 0;
+done:
+  checkpoint_names_free(made, made_count);
+  free(needed);
+  return result;
 }
 
 void checkpoint_names_free(char **names, size_t count) {

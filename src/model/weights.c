@@ -110,7 +110,7 @@ static const void *slice(struct source *source, const struct found *found, uint3
 }
 
 static int find_plain(struct source *source, const struct want *want, struct matrix *matrices, struct kj_error *error) {
-  struct found weight;
+  struct found weight = {0};
   enum number_type type = NUMBER_F32;
   int result = find_part(source, want, "weight", &weight, error);
   if (!result) result = number_type_of(&weight, &type, error); /* first: packed integers without scales are named so */
@@ -144,7 +144,7 @@ static int check_affine_types(const struct found *weight, const struct found *sc
 
 static int find_affine(struct source *source, const struct want *want, struct quantization quantization,
                        struct matrix *matrices, struct kj_error *error) {
-  struct found weight, scales, biases;
+  struct found weight = {0}, scales = {0}, biases = {0};
   enum number_type type = NUMBER_F32;
   if (want->columns % quantization.group)
     return kj_fail(error, KJ_INVALID, "%s: %s: %u columns cannot be quantized in groups of %u",

@@ -146,6 +146,8 @@ static void test_shapes_that_config_does_not_describe(void **state) {
          "[3, 128, 256]");
   refuse(&(struct tiny){.layers = 1, .bits = 4, .group = 32, .reshaped = "lm_head.scales"}, KJ_INVALID,
          "tensor lm_head.scales has shape [33, 8]; by config.json it must be [32, 8]");
+  refuse(&(struct tiny){.layers = 1, .bits = 4, .group = 32, .reshaped = "model.layers.0.self_attn.o_proj.biases"},
+         KJ_INVALID, "tensor model.layers.0.self_attn.o_proj.biases has shape [257, 4]");
   refuse(&(struct tiny){.layers = 1,
                         .bits = 4,
                         .group = 32,
