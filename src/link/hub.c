@@ -203,10 +203,9 @@ static uint64_t advance_all(struct link_hub *hub) {
 static uint64_t sweep(struct link_hub *hub) {
   if (!hub->listening) return UINT64_MAX;
   uint64_t now = clock_nanoseconds();
-  if (now >= hub->next_sweep) {
-    fabric_drop_silent(hub->fabric);
-    hub->next_sweep = now + (hub->deadline < hub_patience ? hub->deadline : hub_patience);
-  }
+  if (now < hub->next_sweep) return hub->next_sweep;
+  if (hub->next_sweep != 0) fabric_drop_silent(hub->fabric);
+  hub->next_sweep = now + (hub->deadline < hub_patience ? hub->deadline : hub_patience);
   return hub->next_sweep;
 }
 

@@ -21,7 +21,7 @@
 enum {
   LINK_PROTOCOL = 1, /* version of frames and messages; peers must have the same */
   LINK_KEY_BYTES = 32,
-  LINK_SMALL_FRAME = 64 * 1024 /* payload limit until link_set_limit */
+  LINK_SMALL_FRAME = 2 * 1024 * 1024 /* payload limit until link_set_limit: every message but WORK and RESULT fits */
 };
 
 struct link_hub;

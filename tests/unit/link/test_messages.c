@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "link/link.h"
 #include "unit/unit.h"
 
 enum { HIDDEN = 5, KV_BLOCKS = 100, MAX_TOKENS = 600 };
@@ -196,6 +197,23 @@ static void test_assign(void **state) {
   refuse_truncations(decode_assign, &empty);
   buffer_free(&empty);
   buffer_free(&encoded);
+}
+
+/* Whoever has not raised a link's limit can be told everything but hidden states. */
+static void test_largest_assignment_is_a_small_frame(void **state) {
+  (void)state;
+  struct message_shard *shards = calloc(MESSAGE_MAX_SHARDS, sizeof *shards);
+  assert_non_null(shards);
+  for (size_t i = 0; i < MESSAGE_MAX_SHARDS; i++) memset(shards[i].name, 'n', sizeof shards[i].name - 1);
+  struct message_assign sent = {
+      .stage_count = 1, .max_batch_tokens = 1, .shard_count = MESSAGE_MAX_SHARDS, .shards = shards};
+  memset(sent.next, 'a', sizeof sent.next - 1);
+  struct buffer encoded = {0};
+  message_encode_assign(&encoded, &sent);
+  assert_int_equal(decode_exactly(decode_assign, encoded.data, encoded.length, NULL), 0);
+  assert_true(encoded.length <= LINK_SMALL_FRAME);
+  buffer_free(&encoded);
+  free(shards);
 }
 
 static void test_small_messages(void **state) {
