@@ -130,7 +130,8 @@ def test_generated_strings_with_special_tokens_as_text(pair):
 
 
 def test_every_character_of_unicode(pair):
-    pair.assert_same_ids(list(every_character()))
+    """Behind a letter and before one, and where it reorders with the marks beside it, or composes."""
+    pair.assert_same_ids(list(every_character(lambda c: f"a{c}s {c}\u0323. a\u0301{c}\u0323\n")))
 
 
 def test_long_strings(pair):
@@ -191,8 +192,7 @@ def test_added_tokens_with_every_flag(mini, tmp_path):
 
 def test_single_word_beside_every_character(mini, tmp_path):
     pair = variant(mini, tmp_path, lambda content: add_tokens(content, dict(content="word", single_word=True)))
-    codes = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-    pair.assert_same_ids(["".join(f"word{chr(c)}. " for c in codes[i:i + 64]) for i in range(0, len(codes), 64)])
+    pair.assert_same_ids(list(every_character(lambda c: f"word{c}. ")))
 
 
 GPT2 = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}

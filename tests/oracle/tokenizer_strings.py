@@ -81,12 +81,12 @@ def generate(count, seed):
     return ["".join(_part(rng) for _ in range(_run(rng, 10))) for _ in range(count)]
 
 
-def every_character():
-    """Each code point behind a letter, a space and a mark that reorders, and before letters; 64 to a string."""
-    codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
-    for start in range(0, len(codes), 64):
-        block = codes[start:start + 64]
-        yield "".join(f"a{chr(c)}s {chr(c)}\u0323. a\u0301{chr(c)}\u0323\n" for c in block)
+def every_character(template, size=64):
+    """The template, a function of a character, for each code point, `size` to a string. Of the planes from U+40000 on,
+    where nothing but tags, selectors and private characters is assigned, every 16th."""
+    codes = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000 and (c < 0x40000 or c % 16 == 0 or 0xE0000 <= c < 0xE0200)]
+    for start in range(0, len(codes), size):
+        yield "".join(template(chr(code)) for code in codes[start:start + size])
 
 
 def long_strings(seed):
