@@ -378,10 +378,15 @@ static void test_work_limit_covers_the_largest(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_introduce), cmocka_unit_test(test_texts_are_cut_and_cleaned_when_encoded),
-      cmocka_unit_test(test_assign),    cmocka_unit_test(test_small_messages),
-      cmocka_unit_test(test_work),      cmocka_unit_test(test_work_out_of_bounds),
-      cmocka_unit_test(test_result),    cmocka_unit_test(test_work_limit_covers_the_largest),
+      cmocka_unit_test(test_introduce),
+      cmocka_unit_test(test_texts_are_cut_and_cleaned_when_encoded),
+      cmocka_unit_test(test_assign),
+      cmocka_unit_test(test_largest_assignment_is_a_small_frame),
+      cmocka_unit_test(test_small_messages),
+      cmocka_unit_test(test_work),
+      cmocka_unit_test(test_work_out_of_bounds),
+      cmocka_unit_test(test_result),
+      cmocka_unit_test(test_work_limit_covers_the_largest),
   };
   return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
 }
