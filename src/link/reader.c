@@ -44,7 +44,32 @@ double reader_double(struct reader *reader) {
   return value;
 }
 
-static bool is_control(unsigned char c) { return c < 0x20 || c == 0x7f; }
+/* Bytes of the UTF-8 character (RFC 3629) at the start of `bytes`; 0 if there is none. */
+static size_t character(const uint8_t *bytes, size_t left) {
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  uint8_t first = bytes[0];
+  size_t length = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
+  if (length == 0 || length > left) return 0;
+  uint32_t code = length == 1 ? first : first & (0x7fu >> length);
+  for (size_t i = 1; i < length; i++) {
+    if ((bytes[i] & 0xc0) != 0x80) return 0;
+    code = code << 6 | (bytes[i] & 0x3f);
+  }
+  bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  return code < least[length] || code > 0x10ffff || surrogate ? 0 : length;
+}
+
+static bool is_control(uint8_t c) { return c < 0x20 || c == 0x7f; }
+
+static bool is_clean(const uint8_t *bytes, size_t length) {
+  while (length > 0) {
+    size_t step = character(bytes, length);
+    if (step == 0 || is_control(bytes[0])) return false;
+    bytes += step;
+    length -= step;
+  }
+  return true;
+}
 
 void reader_text(struct reader *reader, char *text, size_t size) {
   text[0] = '\0';
@@ -52,9 +77,7 @@ void reader_text(struct reader *reader, char *text, size_t size) {
   if (!head) return;
   size_t length = bytes_get16(head);
   const uint8_t *bytes = length < size ? reader_take(reader, length) : NULL;
-  for (size_t i = 0; bytes && i < length; i++)
-    if (is_control(bytes[i])) bytes = NULL;
-  if (!bytes) {
+  if (!bytes || !is_clean(bytes, length)) {
     reader->failed = true;
     return;
   }
@@ -95,9 +118,21 @@ void writer_double(struct buffer *out, double value) {
 }
 
 void writer_text(struct buffer *out, const char *text, size_t size) {
-  size_t length = strnlen(text, size - 1);
-  uint8_t head[2];
-  bytes_put16(head, (uint16_t)length);
+  const uint8_t *bytes = (const uint8_t *)text;
+  size_t left = strnlen(text, size), written = 0;
+  uint8_t head[2] = {0};
+  size_t start = out->length;
   buffer_append(out, head, sizeof head);
-  for (size_t i = 0; i < length; i++) writer_8(out, is_control((unsigned char)text[i]) ? ' ' : (uint8_t)text[i]);
+  while (left > 0) {
+    size_t step = character(bytes, left);
+    const uint8_t *copied = step == 0 ? (const uint8_t *)"?" : is_control(bytes[0]) ? (const uint8_t *)" " : bytes;
+    if (step == 0) step = 1;
+    if (written + step > size - 1) break;
+    buffer_append(out, copied, step);
+    written += step;
+    bytes += step;
+    left -= step;
+  }
+  if (buffer_failed(out)) return;
+  bytes_put16((uint8_t *)out->data + start, (uint16_t)written);
 }

@@ -22,7 +22,7 @@ uint64_t reader_64(struct reader *reader);
 float reader_float(struct reader *reader);
 double reader_double(struct reader *reader);
 
-/* Reads a length and a text of less than `size` bytes without control characters; fails otherwise. */
+/* Reads a length and a text of less than `size` bytes of UTF-8 without control characters; fails otherwise. */
 void reader_text(struct reader *reader, char *text, size_t size);
 
 /* KJ_INVALID, naming the message, if something was missing, wrong or left over. */
@@ -33,7 +33,8 @@ void writer_32(struct buffer *out, uint32_t value);
 void writer_64(struct buffer *out, uint64_t value);
 void writer_float(struct buffer *out, float value);
 void writer_double(struct buffer *out, double value);
-/* Writes what reader_text reads: at most size - 1 bytes; control characters become spaces. */
+/* Writes what reader_text reads: the whole characters among the first size - 1 bytes; control characters become spaces,
+ * bytes that are no UTF-8 question marks. */
 void writer_text(struct buffer *out, const char *text, size_t size);
 
 #endif

@@ -130,6 +130,10 @@ static void test_introduce(void **state) {
   refuse_number(decode_introduce, &encoded, 26, 1, '\0');
   refuse_number(decode_introduce, &encoded, 26, 1, '\n');
   refuse_number(decode_introduce, &encoded, 26, 1, 0x7f);
+  refuse_number(decode_introduce, &encoded, 26, 1, 0xff); /* no UTF-8 */
+  refuse_number(decode_introduce, &encoded, 26, 2, 0xafc0);
+  refuse_number(decode_introduce, &encoded, 26, 3, 0x80a0ed);
+  refuse_number(decode_introduce, &encoded, 30, 1, 0xc3); /* a character that goes on after the text */
   size_t bandwidth = encoded.length - MESSAGE_HASH - 4 - 8;
   refuse_number(decode_introduce, &encoded, bandwidth, 8, 0x7ff0000000000000u); /* infinity */
   refuse_number(decode_introduce, &encoded, bandwidth, 8, 0x7ff8000000000000u); /* not a number */
@@ -147,6 +151,15 @@ static void test_texts_are_cut_and_cleaned_when_encoded(void **state) {
   assert_int_equal(message_decode_introduce(&got, (uint8_t *)encoded.data, encoded.length, NULL), 0);
   assert_int_equal(strlen(got.host), sizeof got.host - 1);
   assert_string_equal(got.engine, "two lines [2J");
+  /* The last character does not fit whole; bytes that are no UTF-8. */
+  memset(sent.host, 'x', sizeof sent.host);
+  memcpy(sent.host + sizeof sent.host - 3, "\xe2\x82\xac", 3);
+  strcpy(sent.engine, "a\xff\xc3[\xed\xa0\x80\xf4\x90\x80\x80\xc0\xafz\xc3");
+  buffer_clear(&encoded);
+  message_encode_introduce(&encoded, &sent);
+  assert_int_equal(message_decode_introduce(&got, (uint8_t *)encoded.data, encoded.length, NULL), 0);
+  assert_int_equal(strlen(got.host), sizeof got.host - 3);
+  assert_string_equal(got.engine, "a??[?????????z?");
   buffer_free(&encoded);
 }
 
@@ -381,6 +394,7 @@ int main(void) {
       cmocka_unit_test(test_introduce),
       cmocka_unit_test(test_texts_are_cut_and_cleaned_when_encoded),
       cmocka_unit_test(test_assign),
+      cmocka_unit_test(test_largest_assignment_is_a_small_frame),
       cmocka_unit_test(test_largest_assignment_is_a_small_frame),
       cmocka_unit_test(test_small_messages),
       cmocka_unit_test(test_work),
