@@ -6,7 +6,8 @@
 #include "compute/cpu/kernels.h"
 #include "compute/number.h"
 
-enum { COLUMNS_AT_ONCE = 4, PRODUCT_TILE = 4 };
+#define COLUMNS_AT_ONCE 4
+#define PRODUCT_TILE 4
 
 typedef struct {
   __m256 a, b;
@@ -98,11 +99,23 @@ static inline uint32_t largest_magnitude(floats x, floats y) {
   __m128i two = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4e));
   return (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
-static inline void round_to_bytes(int8_t *out, floats x) {
-  __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
-  words = _mm256_permute4x64_epi64(words, 0xd8); /* the pack works within each half */
-  _mm_storeu_si128((__m128i *)(void *)out,
-                   _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+static inline void round_to_bytes(int8_t *out, floats x, floats y) {
+  __m256i first = _mm256_packs_epi32(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
+  __m256i second = _mm256_packs_epi32(_mm256_cvtps_epi32(y.a), _mm256_cvtps_epi32(y.b));
+  /* Packing works within each half of a register; fours of numbers are put in order at the end. */
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, second), order);
+  _mm256_storeu_si256((__m256i *)(void *)out, bytes);
+}
+
+/* Within each half of a register the even bytes come first, then the halves' parts are joined. */
+static inline void split_pairs(int8_t *even, int8_t *odd, const int8_t *pairs) {
+  const __m256i apart =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+  __m256i bytes = _mm256_shuffle_epi8(_mm256_loadu_si256((const __m256i *)(const void *)pairs), apart);
+  bytes = _mm256_permute4x64_epi64(bytes, 0xd8);
+  _mm_storeu_si128((__m128i *)(void *)even, _mm256_castsi256_si128(bytes));
+  _mm_storeu_si128((__m128i *)(void *)odd, _mm256_extracti128_si256(bytes, 1));
 }
 
 typedef struct {

@@ -9,7 +9,8 @@
 typedef __m512 floats;
 typedef __m512i packed;
 
-enum { COLUMNS_AT_ONCE = 8, PRODUCT_TILE = 8 };
+#define COLUMNS_AT_ONCE 8
+#define PRODUCT_TILE 8
 
 static inline __mmask16 first_lanes(size_t count) { return (__mmask16)((1u << count) - 1); }
 
@@ -60,8 +61,19 @@ static inline uint32_t largest_magnitude(floats a, floats b) {
                                   _mm512_and_si512(_mm512_castps_si512(b), magnitude));
   return _mm512_reduce_max_epu32(both);
 }
-static inline void round_to_bytes(int8_t *out, floats x) {
-  _mm_storeu_si128((__m128i *)(void *)out, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+static inline void round_to_bytes(int8_t *out, floats x, floats y) {
+  __m128i first = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)), second = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(y));
+  _mm256_storeu_si256((__m256i *)(void *)out, _mm256_set_m128i(second, first));
+}
+
+/* Within each half of a register the even bytes come first, then the halves' parts are joined. */
+static inline void split_pairs(int8_t *even, int8_t *odd, const int8_t *pairs) {
+  const __m256i apart =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+  __m256i bytes = _mm256_shuffle_epi8(_mm256_loadu_si256((const __m256i *)(const void *)pairs), apart);
+  bytes = _mm256_permute4x64_epi64(bytes, 0xd8);
+  _mm_storeu_si128((__m128i *)(void *)even, _mm256_castsi256_si128(bytes));
+  _mm_storeu_si128((__m128i *)(void *)odd, _mm256_extracti128_si256(bytes, 1));
 }
 
 /* Lane l takes scale l / (lanes of a group) of the block's 1, 2 or 4. */

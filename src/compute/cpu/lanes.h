@@ -6,8 +6,8 @@
  *
  * The including file defines, each float operation being exactly the IEEE operation of its name in every lane:
  *   LANES_NAME                      the table's name
- *   COLUMNS_AT_ONCE                 activations that share an unpacked weight, 4 or 8: as many as registers allow
- *   PRODUCT_TILE                    vectors of sums that attention holds in registers, 4 or 8
+ *   COLUMNS_AT_ONCE (macro)         activations that share an unpacked weight, 4 or 8: as many as registers allow
+ *   PRODUCT_TILE (macro)            vectors of sums that attention holds in registers, 4 or 8
  *   floats                          sixteen f32
  *   zero, broadcast, add, subtract, multiply, divide, negate, round_even (to integers, ties to even)
  *   fused(a, b, c)                  a · b + c, rounded once
@@ -19,7 +19,8 @@
  *   load_first(x, count, rest), store_first(x, v, count)   the first count < 16; other lanes are `rest`
  *   load_f16, load_bf16, store_f16  conversion of sixteen numbers, unaligned
  *   largest_magnitude(a, b)         the largest bits of |x| as an integer
- *   round_to_bytes(out, x)          sixteen int8, rounded to even, |x| ≤ 127
+ *   round_to_bytes(out, x, y)       thirty-two int8, rounded to even, |x| and |y| ≤ 127
+ *   split_pairs(even, odd, pairs)   deals thirty-two bytes out to two arrays of sixteen
  *   spreading, spreading_of(groups), spread(scales, spreading)
  *                                   lane l = scales[l · groups / 16] for 1, 2 or 4 groups in a block; reads 4 scales
  *   packed, load_packed, load_packed_first(x, bytes)       64 bytes of weights, or fewer (a multiple of 4) and zeros

@@ -82,16 +82,26 @@ LANES_SPECIALISE void affine_segment(floats *results, const struct affine *affin
 #pragma GCC unroll 8
   for (size_t c = 0; c < count; c++) lanes[c] = results[c];
   const size_t whole = last < affine->whole_blocks ? last : affine->whole_blocks;
-  for (size_t block = first; block < whole; block++) {
+  /* Two blocks at a time, as at 8 bits a group of 128 covers two; `first` is even. */
+  const float *scale = scales;
+  const size_t second = affine->half_groups / 2;
+  size_t block = first;
+  for (; block + 2 <= whole; block += 2, scale += affine->half_groups) {
     const unsigned char *bytes = data + block * BLOCK_BYTES;
     __builtin_prefetch(bytes + PREFETCH_AHEAD);
-    floats scale = spread(scales + block * affine->half_groups / 2 - first_group, affine->spreading);
-    affine_block(lanes, load_packed(bytes), scale, activations, affine, block, bits, count);
+    affine_block(lanes, load_packed(bytes), spread(scale, affine->spreading), activations, affine, block, bits, count);
+    __builtin_prefetch(bytes + BLOCK_BYTES + PREFETCH_AHEAD);
+    affine_block(lanes, load_packed(bytes + BLOCK_BYTES), spread(scale + second, affine->spreading), activations,
+                 affine, block + 1, bits, count);
+  }
+  if (block < whole) {
+    affine_block(lanes, load_packed(data + block * BLOCK_BYTES), spread(scale, affine->spreading), activations, affine,
+                 block, bits, count);
+    scale += second;
   }
   if (last > affine->whole_blocks) {
-    floats scale = spread(scales + whole * affine->half_groups / 2 - first_group, affine->spreading);
-    affine_block(lanes, load_packed_first(data + whole * BLOCK_BYTES, affine->last_bytes), scale, activations, affine,
-                 whole, bits, count);
+    affine_block(lanes, load_packed_first(data + whole * BLOCK_BYTES, affine->last_bytes),
+                 spread(scale, affine->spreading), activations, affine, whole, bits, count);
   }
 #pragma GCC unroll 8
   for (size_t c = 0; c < count; c++) results[c] = lanes[c];
@@ -120,52 +130,78 @@ LANES_SPECIALISE void affine_finish(const floats *results, const struct affine *
   for (size_t c = 0; c < count; c++) outs[c][out_index] = tree(results[c]) + tree(lanes[c]);
 }
 
-/* `count` activations, a constant of at most COLUMNS_AT_ONCE, through at most ROWS_AT_ONCE rows. */
-LANES_SPECIALISE void affine_tile(const struct affine *affine, size_t first_row, size_t rows,
-                                  const void *const *activations, float *const *outs, size_t out_index, uint32_t bits,
-                                  size_t count) {
+/* Segment after segment of `rows` rows: `count` activations, a constant of at most COLUMNS_AT_ONCE. */
+LANES_SPECIALISE void affine_rows(const struct affine *affine, size_t first_row, size_t rows,
+                                  const unsigned char *const *activations, float *const *outs, size_t out_index,
+                                  uint32_t bits, size_t count) {
   const size_t segment = count == 1 ? SEGMENT_BLOCKS_ALONE : SEGMENT_BLOCKS;
   const size_t blocks = affine->whole_blocks + (affine->last_bytes ? 1 : 0);
-  const unsigned char *bytes[COLUMNS_AT_ONCE];
-  for (size_t c = 0; c < count; c++) bytes[c] = activations[c];
   floats results[ROWS_AT_ONCE * COLUMNS_AT_ONCE];
   for (size_t i = 0; i < rows * count; i++) results[i] = zero();
   for (size_t first = 0; first < blocks; first += segment) {
     const size_t last = blocks - first > segment ? first + segment : blocks;
     for (size_t row = 0; row < rows; row++)
-      affine_segment(results + row * count, affine, first_row + row, first, last, bytes, bits, count);
+      affine_segment(results + row * count, affine, first_row + row, first, last, activations, bits, count);
   }
   for (size_t row = 0; row < rows; row++)
-    affine_finish(results + row * count, affine, first_row + row, bytes, outs, out_index + row, count);
+    affine_finish(results + row * count, affine, first_row + row, activations, outs, out_index + row, count);
 }
 
-LANES_SPECIALISE void affine_of_bits(const struct affine *affine, size_t first_row, size_t rows,
-                                     const void *const *activations, float *const *outs, size_t count, uint32_t bits) {
-  const size_t rows_at_once = count == 1 ? 1 : ROWS_AT_ONCE;
-  for (size_t i = 0; i < rows; i += rows_at_once) {
-    const size_t n = rows - i < rows_at_once ? rows - i : rows_at_once;
-    size_t c = 0;
-    for (; c + COLUMNS_AT_ONCE <= count; c += COLUMNS_AT_ONCE)
-      affine_tile(affine, first_row + i, n, activations + c, outs + c, i, bits, COLUMNS_AT_ONCE);
-    if (COLUMNS_AT_ONCE > 4 && c + 4 <= count) {
-      affine_tile(affine, first_row + i, n, activations + c, outs + c, i, bits, 4);
-      c += 4;
-    }
-    if (c + 2 <= count) {
-      affine_tile(affine, first_row + i, n, activations + c, outs + c, i, bits, 2);
-      c += 2;
-    }
-    if (c < count) affine_tile(affine, first_row + i, n, activations + c, outs + c, i, bits, 1);
-  }
+/* At most ROWS_AT_ONCE rows. */
+LANES_SPECIALISE void affine_tile(const struct affine *affine, size_t first_row, size_t rows,
+                                  const void *const *activations, float *const *outs, size_t out_index, uint32_t bits,
+                                  size_t count) {
+  const unsigned char *bytes[COLUMNS_AT_ONCE];
+  for (size_t c = 0; c < count; c++) bytes[c] = activations[c];
+  if (count == 1)
+    for (size_t row = 0; row < rows; row++)
+      affine_rows(affine, first_row + row, 1, bytes, outs, out_index + row, bits, 1);
+  else
+    affine_rows(affine, first_row, rows, bytes, outs, out_index, bits, count);
 }
+
+/* Each its own function, so that each gets registers of its own. */
+#define AFFINE_TILE(bits, count)                                                                                    \
+  static __attribute__((noinline)) void affine_tile_##bits##_##count(const struct affine *affine, size_t first_row, \
+                                                                     size_t rows, const void *const *activations,   \
+                                                                     float *const *outs, size_t out_index) {        \
+    affine_tile(affine, first_row, rows, activations, outs, out_index, bits, count);                                \
+  }
+AFFINE_TILE(4, 1)
+AFFINE_TILE(4, 2)
+AFFINE_TILE(4, 4)
+AFFINE_TILE(8, 1)
+AFFINE_TILE(8, 2)
+AFFINE_TILE(8, 4)
+#if COLUMNS_AT_ONCE == 8
+AFFINE_TILE(4, 8)
+AFFINE_TILE(8, 8)
+#endif
+#undef AFFINE_TILE
+
+typedef void affine_tile_function(const struct affine *, size_t, size_t, const void *const *, float *const *, size_t);
 
 static void matmul_affine(const struct matrix *matrix, size_t first_row, size_t rows, const void *const *activations,
                           float *const *outs, size_t count) {
+  static const struct {
+    size_t count;
+    affine_tile_function *of_bits[2];
+  } tiles[] = {
+#if COLUMNS_AT_ONCE == 8
+    {8, {affine_tile_4_8, affine_tile_8_8}},
+#endif
+    {4, {affine_tile_4_4, affine_tile_8_4}},
+    {2, {affine_tile_4_2, affine_tile_8_2}},
+    {1, {affine_tile_4_1, affine_tile_8_1}},
+  };
   const struct affine affine = affine_of(matrix);
-  if (matrix->bits == 4)
-    affine_of_bits(&affine, first_row, rows, activations, outs, count, 4);
-  else
-    affine_of_bits(&affine, first_row, rows, activations, outs, count, 8);
+  for (size_t i = 0; i < rows; i += ROWS_AT_ONCE) {
+    const size_t n = rows - i < ROWS_AT_ONCE ? rows - i : ROWS_AT_ONCE;
+    size_t c = 0;
+    for (size_t t = 0; t < sizeof tiles / sizeof *tiles; t++)
+      for (; c + tiles[t].count <= count; c += tiles[t].count)
+        tiles[t].of_bits[matrix->bits == 8](&affine, first_row + i, n, activations + c, outs + c, i);
+  }
 }
 
 /* `count` activations, a constant of at most COLUMNS_AT_ONCE, with one plain row. */

@@ -38,41 +38,51 @@ static inline float largest(floats x) {
   return max;
 }
 
-static void quantize(void *row, const float *x, struct activation_layout layout) {
-  memset(row, 0, activation_row_bytes(layout));
+/* Quantizes one activation group into `quants`, in order, zero before; returns its scale. */
+static inline float quantize_group(int8_t *quants, const float *x) {
+  floats a = load(x), b = load(x + CPU_LANES);
+  uint32_t magnitude = largest_magnitude(a, b);
+  float m = float_from_bits(magnitude);
+  if (magnitude >= 0x7f800000u) return NAN;
+  if (m < 0x1p-100f) return 0.0f;
+  floats inverse = broadcast(127.0f / m);
+  round_to_bytes(quants, multiply(a, inverse), multiply(b, inverse));
+  return m / 127.0f;
+}
+
+LANES_SPECIALISE void quantize_for_bits(void *row, const float *x, struct activation_layout layout, uint32_t bits) {
+  const size_t lanes = bits == 4 ? ACTIVATION_GROUP / 8 : ACTIVATION_GROUP / 4;
   int8_t *quants = row;
   float *scales = (float *)(void *)((unsigned char *)row + activation_scales_offset(layout));
-  float *sums = (float *)(void *)((unsigned char *)row + activation_sums_offset(layout));
-  size_t lane_columns = layout.bits == 4 ? 8 : 4;
-  for (size_t first = 0; first < layout.columns; first += ACTIVATION_GROUP) {
-    floats a = load(x + first), b = load(x + first + CPU_LANES);
-    uint32_t magnitude = largest_magnitude(a, b);
-    float m = float_from_bits(magnitude);
-    float scale = m < 0x1p-100f ? 0.0f : m / 127.0f;
+  float *sum = (float *)(void *)((unsigned char *)row + activation_sums_offset(layout));
+  memset(row, 0, activation_row_bytes(layout));
+  size_t left = layout.group; /* columns until the next weight group */
+  for (size_t first = 0; first < layout.columns; first += ACTIVATION_GROUP, scales += lanes) {
     int8_t ordered[ACTIVATION_GROUP] = {0};
-    if (magnitude >= 0x7f800000u) {
-      scale = NAN;
-    } else if (scale > 0) {
-      floats inverse = broadcast(127.0f / m);
-      round_to_bytes(ordered, multiply(a, inverse));
-      round_to_bytes(ordered + CPU_LANES, multiply(b, inverse));
-    }
+    const float scale = quantize_group(ordered, x + first);
     int32_t quant_sum = 0;
     for (size_t i = 0; i < ACTIVATION_GROUP; i++) quant_sum += ordered[i];
-    if (layout.bits == 4) {
+    if (bits == 4) {
       int8_t *even = quants + first / 128 * 128 + first % 128 / 2;
-      for (size_t i = 0; i < ACTIVATION_GROUP / 2; i++) {
-        even[i] = ordered[2 * i];
-        even[i + 64] = ordered[2 * i + 1];
-      }
+      split_pairs(even, even + 64, ordered);
     } else {
       memcpy(quants + first, ordered, sizeof ordered);
     }
-    for (size_t lane = first / lane_columns; lane < (first + ACTIVATION_GROUP) / lane_columns; lane++)
-      scales[lane] = scale;
-    float *sum = &sums[first / layout.group];
+    for (size_t lane = 0; lane < lanes; lane++) scales[lane] = scale;
     *sum = fmaf(scale, (float)quant_sum, *sum);
+    left -= ACTIVATION_GROUP;
+    if (left == 0) {
+      sum++;
+      left = layout.group;
+    }
   }
+}
+
+static void quantize(void *row, const float *x, struct activation_layout layout) {
+  if (layout.bits == 4)
+    quantize_for_bits(row, x, layout, 4);
+  else
+    quantize_for_bits(row, x, layout, 8);
 }
 
 LANES_SPECIALISE void rms_norm_of_type(float *out, const float *x, const void *weight, enum number_type type,

@@ -6,7 +6,8 @@
 #include "compute/cpu/kernels.h"
 #include "compute/number.h"
 
-enum { COLUMNS_AT_ONCE = 4, PRODUCT_TILE = 4 };
+#define COLUMNS_AT_ONCE 4
+#define PRODUCT_TILE 4
 
 typedef float32x4x4_t floats;
 typedef uint8x16x4_t packed;
@@ -113,10 +114,20 @@ static inline uint32x4_t largest_of_lanes(floats x) {
 static inline uint32_t largest_magnitude(floats x, floats y) {
   return vmaxvq_u32(vmaxq_u32(largest_of_lanes(x), largest_of_lanes(y)));
 }
-static inline void round_to_bytes(int8_t *out, floats x) {
+static inline int8x16_t rounded_to_bytes(floats x) {
   const int16x8_t a = vcombine_s16(vmovn_s32(vcvtnq_s32_f32(x.val[0])), vmovn_s32(vcvtnq_s32_f32(x.val[1])));
   const int16x8_t b = vcombine_s16(vmovn_s32(vcvtnq_s32_f32(x.val[2])), vmovn_s32(vcvtnq_s32_f32(x.val[3])));
-  vst1q_s8(out, vcombine_s8(vmovn_s16(a), vmovn_s16(b)));
+  return vcombine_s8(vmovn_s16(a), vmovn_s16(b));
+}
+static inline void round_to_bytes(int8_t *out, floats x, floats y) {
+  vst1q_s8(out, rounded_to_bytes(x));
+  vst1q_s8(out + 16, rounded_to_bytes(y));
+}
+
+static inline void split_pairs(int8_t *even, int8_t *odd, const int8_t *pairs) {
+  const int8x16x2_t both = vld2q_s8(pairs);
+  vst1q_s8(even, both.val[0]);
+  vst1q_s8(odd, both.val[1]);
 }
 
 /* Which scale each register of four lanes takes. */
