@@ -41,7 +41,7 @@ static int read_normalizer(struct tokenizer *tokenizer, const json_t *normalizer
   size_t count = member_count(normalizer, "normalizers");
   for (size_t i = 0; i < count; i++) {
     const char *type = type_of(member(normalizer, "normalizers", i));
-    if (strcmp(type, "NFC")) return unsupported(error, "normalizer", type);
+    if (strcmp(type, "NFC") != 0) return unsupported(error, "normalizer", type);
     tokenizer->normalize_nfc = true;
   }
   return 0;
@@ -103,7 +103,7 @@ static int read_post_processor(const json_t *post_processor, struct kj_error *er
   size_t count = member_count(post_processor, "processors");
   for (size_t i = 0; i < count; i++) {
     const char *type = type_of(member(post_processor, "processors", i));
-    if (strcmp(type, "ByteLevel")) return unsupported(error, "post_processor", type);
+    if (strcmp(type, "ByteLevel") != 0) return unsupported(error, "post_processor", type);
   }
   return 0;
 }
@@ -246,7 +246,7 @@ static int add_token(struct tokenizer *tokenizer, struct added_token *token, jso
   if (token->normalized && tokenizer->normalize_nfc) {
     struct buffer normalized = {0};
     code = normalize_nfc(token->content, token->length, &normalized, error);
-    if (!code && (normalized.length != token->length || memcmp(normalized.data, token->content, token->length)))
+    if (!code && (normalized.length != token->length || memcmp(normalized.data, token->content, token->length) != 0))
       code = kj_fail(error, KJ_UNSUPPORTED, "\"%.80s\" is normalized, but not in form C", token->content);
     buffer_free(&normalized);
     if (code) return code;
@@ -302,7 +302,7 @@ int tokenizer_json_read(struct tokenizer *tokenizer, const json_t *root, struct 
   if (!code) code = read_normalizer(tokenizer, json_object_get(root, "normalizer"), error);
   if (!code) code = read_pre_tokenizer(tokenizer, json_object_get(root, "pre_tokenizer"), error);
   if (!code) code = read_post_processor(json_object_get(root, "post_processor"), error);
-  if (!code && strcmp(type_of(decoder), "ByteLevel")) code = unsupported(error, "decoder", type_of(decoder));
+  if (!code && strcmp(type_of(decoder), "ByteLevel") != 0) code = unsupported(error, "decoder", type_of(decoder));
   if (!code) code = read_model(tokenizer, json_object_get(root, "model"), error);
   if (!code) code = read_added_tokens(tokenizer, json_object_get(root, "added_tokens"), error);
   return code;

@@ -77,10 +77,7 @@ size_t utf8_previous(const char *text, size_t end) {
   return end;
 }
 
-static size_t write_replacement(char *out) {
-  memcpy(out, "\xef\xbf\xbd", 3);
-  return 3;
-}
+static size_t write_replacement(char *out) { return utf8_write(0xfffd, out); }
 
 size_t utf8_replacer_push(struct utf8_replacer *replacer, unsigned char byte, char out[8]) {
   size_t written = 0;

@@ -245,7 +245,14 @@ def merges_with_one_result(content):
     content["model"]["merges"] = more + content["model"]["merges"]
 
 
-@pytest.mark.parametrize("change", [shuffled_merges, repeated_merges, merges_with_one_result])
+def merges_in_a_circle(content):
+    content["model"]["vocab"][""] = len(content["model"]["vocab"])
+    for token in content["added_tokens"]:
+        token["id"] += 1
+    content["model"]["merges"] = [["", "a"], ["a", ""], ["", ""]] + content["model"]["merges"]
+
+
+@pytest.mark.parametrize("change", [shuffled_merges, repeated_merges, merges_with_one_result, merges_in_a_circle])
 def test_F2_unusual_merges_mean_what_they_mean_to_hugging_face(mini, tmp_path, change):
     variant(mini, tmp_path, change).assert_same_ids(generate(5_000, seed=10))
 

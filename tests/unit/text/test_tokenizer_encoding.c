@@ -1,3 +1,4 @@
+#include "base/threads.h"
 #include "unit/text/small_tokenizer.h"
 
 #define ASSERT_IDS(tokenizer, text, special, ...)                                             \
@@ -60,6 +61,36 @@ static void works_in_time_near_linear_on_long_pieces(void **state) {
   free(text);
 }
 
+enum { TASKS = 16 };
+
+struct shared {
+  const struct tokenizer *tokenizer;
+  unsigned wrong[TASKS];
+};
+
+static void encode_often(void *context, size_t task) {
+  static const uint32_t expected[] = {SMALL_THE, ' ', SMALL_CALL, ' ', 0xc3, 0xa9, ' ', SMALL_IN};
+  static const char text[] = "the <call> e\u0301 in";
+  struct shared *shared = context;
+  for (int i = 0; i < 200; i++) {
+    struct token_list list = {0};
+    struct kj_error error;
+    int code = tokenizer_encode(shared->tokenizer, text, strlen(text), true, &list, &error);
+    if (code || list.count != 8 || memcmp(list.ids, expected, sizeof expected) != 0) shared->wrong[task]++;
+    token_list_free(&list);
+  }
+}
+
+static void serves_many_threads_at_once(void **state) {
+  struct shared shared = {.tokenizer = *state};
+  struct threads *pool;
+  struct kj_error error;
+  assert_int_equal(threads_create(&pool, 4, &error), 0);
+  threads_run(pool, TASKS, encode_often, &shared);
+  threads_destroy(pool);
+  for (size_t task = 0; task < TASKS; task++) assert_int_equal(shared.wrong[task], 0);
+}
+
 static int parse(void **state) {
   *state = small_tokenizer();
   return 0;
@@ -77,6 +108,7 @@ int main(void) {
       cmocka_unit_test(finds_added_tokens),
       cmocka_unit_test(takes_special_tokens_for_text_where_they_are_not_wanted),
       cmocka_unit_test(refuses_text_that_is_not_utf8_and_keeps_the_list),
+      cmocka_unit_test(serves_many_threads_at_once),
       cmocka_unit_test(works_in_time_near_linear_on_long_pieces),
   };
   return cmocka_run_group_tests(tests, parse, release);

@@ -111,6 +111,27 @@ static void refuses_what_is_not_json_or_says_a_thing_twice(void **state) {
   assert_text_refused(deep, "depth");
 }
 
+static void F2_refuses_a_file_that_is_too_long_unread(void **state) {
+  (void)state;
+  struct tokenizer *tokenizer;
+  struct kj_error error;
+  assert_int_equal(tokenizer_parse(&tokenizer, "small.json", "", SIZE_MAX, &error), KJ_INVALID);
+  assert_null(tokenizer);
+}
+
+/* A merge with the empty token gives the token that it was made of, but no text ever holds the empty token. */
+static void F2_comes_to_an_end_with_merges_that_go_in_a_circle(void **state) {
+  (void)state;
+  json_t *root = changed("added_tokens", "[]"), *model = json_object_get(root, "model");
+  struct tokenizer *tokenizer;
+  struct kj_error error;
+  json_object_set_new(json_object_get(model, "vocab"), "", json_integer(1000));
+  json_object_set_new(model, "merges", json_loads("[[\"\", \"a\"], [\"a\", \"\"], [\"\", \"\"]]", 0, NULL));
+  assert_int_equal(small_tokenizer_parse(&tokenizer, root, &error), 0);
+  assert_encodes(tokenizer, "aaa", 3, true, (uint32_t[]){'a', 'a', 'a'}, 3);
+  tokenizer_free(tokenizer);
+}
+
 static void accepts_what_says_the_same_otherwise(void **state) {
   (void)state;
   static const char *const changes[][2] = {
@@ -136,6 +157,8 @@ int main(void) {
       cmocka_unit_test(F2_refuses_added_tokens_that_contradict_the_vocabulary),
       cmocka_unit_test(refuses_by_name_what_it_does_not_support),
       cmocka_unit_test(refuses_what_is_not_json_or_says_a_thing_twice),
+      cmocka_unit_test(F2_refuses_a_file_that_is_too_long_unread),
+      cmocka_unit_test(F2_comes_to_an_end_with_merges_that_go_in_a_circle),
       cmocka_unit_test(accepts_what_says_the_same_otherwise),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
