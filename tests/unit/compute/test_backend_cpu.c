@@ -93,6 +93,52 @@ static void rows_and_threads_make_no_difference(void **state) {
   chain_free(&chain);
 }
 
+/* Matrices that share an input but not a format, in every order, against their kernels. */
+static void matrices_of_different_formats_share_an_input(void **state) {
+  (void)state;
+  enum { COUNT = 5, COLUMNS = 192, COUNT_ROWS = 3 };
+  uint64_t seed = 5;
+  const uint32_t formats[COUNT][2] = {{4, 64}, {0, 0}, {8, 64}, {4, 32}, {4, 64}};
+  struct test_engine engine = test_engine_create("reference", 3, COUNT_ROWS, COLUMNS);
+  float in[COUNT_ROWS * COLUMNS], values[COUNT_ROWS * 40];
+  random_activations(&seed, in, COUNT_ROWS * COLUMNS);
+  struct tensor *x = test_tensor(&engine, COUNT_ROWS, COLUMNS, in), *outs[COUNT];
+  struct test_matrix tests[COUNT];
+  const struct matrix *weights[COUNT];
+  for (uint32_t turn = 0; turn < COUNT; turn++) {
+    for (uint32_t i = 0; i < COUNT; i++) {
+      const uint32_t *format = formats[(i + turn) % COUNT];
+      tests[i] = test_matrix_create(&seed, 8 * i + 1, COLUMNS, format[0], format[1], NUMBER_F16);
+      weights[i] = &tests[i].matrix;
+      outs[i] = test_tensor(&engine, COUNT_ROWS, weights[i]->rows, NULL);
+    }
+    engine.operations->matmul(engine.backend, outs, x, weights, COUNT, COUNT_ROWS);
+    for (uint32_t i = 0; i < COUNT; i++) {
+      uint32_t rows = weights[i]->rows;
+      engine.operations->download(engine.backend, outs[i], 0, COUNT_ROWS, values);
+      for (size_t t = 0; t < COUNT_ROWS; t++) {
+        float expected[40], *out = expected;
+        const float *plain = in + t * COLUMNS;
+        if (weights[i]->format == MATRIX_PLAIN) {
+          cpu_kernels_reference()->matmul_plain(weights[i], 0, rows, &plain, &out, 1);
+        } else {
+          struct activation_layout layout = activation_layout_for(weights[i]);
+          void *row = aligned_alloc(64, activation_row_bytes(layout));
+          const void *activations[] = {row};
+          cpu_kernels_reference()->quantize(row, plain, layout);
+          cpu_kernels_reference()->matmul_affine(weights[i], 0, rows, activations, &out, 1);
+          free(row);
+        }
+        assert_same_floats(values + t * rows, expected, rows, "turn %u, matrix %u", turn, i);
+      }
+      engine.operations->tensor_destroy(engine.backend, outs[i]);
+      test_matrix_free(&tests[i]);
+    }
+  }
+  engine.operations->tensor_destroy(engine.backend, x);
+  test_engine_destroy(&engine);
+}
+
 static void embeddings_are_the_dequantized_rows(void **state) {
   (void)state;
   uint64_t seed = 2;
@@ -123,8 +169,8 @@ static void rotation_is_right_after_every_change(void **state) {
   uint64_t seed = 3;
   for (uint32_t round = 0; round < 64; round++) {
     uint32_t positions[] = {round / 8 * 1000, 3 + round / 4};
-    struct rope rope = {round % 4 == 3 ? HEAD_DIM / 4 : HEAD_DIM / 2, round % 4 == 2 ? 1.5f : 1.0f,
-                        frequencies[round % 2]};
+    uint32_t gray = round ^ round >> 1; /* one property changes at a time */
+    struct rope rope = {gray & 1 ? HEAD_DIM / 4 : HEAD_DIM / 2, gray & 2 ? 1.5f : 1.0f, frequencies[gray >> 2 & 1]};
     struct span spans[] = {{.first_position = positions[0], .tokens = 1},
                            {.first_position = positions[1], .tokens = 1}};
     struct batch batch = {.span_count = 2, .tokens = 2, .spans = spans};
@@ -215,6 +261,7 @@ static void memory_is_aligned_counted_and_bounded(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_and_threads_make_no_difference),
+      cmocka_unit_test(matrices_of_different_formats_share_an_input),
       cmocka_unit_test(embeddings_are_the_dequantized_rows),
       cmocka_unit_test(rotation_is_right_after_every_change),
       cmocka_unit_test(matrices_that_cannot_be_computed_with_are_refused_by_name),

@@ -227,10 +227,12 @@ static void softmax_and_norm_are_right(void **state) {
   }
 }
 
+/* Every lane holds the negative zero of a product that is too small. */
 static void a_zero_result_is_positive_zero(void **state) {
   (void)state;
-  float row[3] = {-0x1p-100f, 0, 0}, x[3] = {0x1p-100f, -0.0f, 0}, value = 1, *out = &value;
-  struct matrix matrix = {.rows = 1, .columns = 3, .type = NUMBER_F32, .data = row};
+  float row[CPU_LANES], x[CPU_LANES], value = 1, *out = &value;
+  for (size_t i = 0; i < CPU_LANES; i++) row[i] = -0x1p-100f, x[i] = 0x1p-100f;
+  struct matrix matrix = {.rows = 1, .columns = CPU_LANES, .type = NUMBER_F32, .data = row};
   const float *activations[] = {x};
   cpu_kernels_reference()->matmul_plain(&matrix, 0, 1, activations, &out, 1);
   assert_true(value == 0.0f && !signbit(value));

@@ -3,7 +3,7 @@
 #include "unit/compute/support.h"
 
 /* Half a unit in the last place of a float near `value`, and what the double computation may be off. */
-static double rounding(double value) { return fabs(value) * 0x1p-24 + 1e-13; }
+static double rounding(double value) { return fabs(value) * 0x1.001p-24; }
 
 static void check_angle(uint32_t position, float frequency) {
   float cosine, sine;
@@ -22,6 +22,8 @@ static void sine_and_cosine_are_correctly_rounded_up_to_a_million(void **state) 
     check_angle(position, exp2f(-20.0f * (float)(random_bits(&seed) % 1000) / 1000.0f));
   }
   for (uint32_t position = 0; position <= 1000000; position += 7) check_angle(position, 1.0f);
+  /* Near the zeros, where the reduction of the angle must be most precise. */
+  for (int quarter = 1; quarter * M_PI_2 <= 1e6; quarter++) check_angle(1, (float)(quarter * M_PI_2));
 }
 
 static void the_attention_factor_scales_both(void **state) {
