@@ -104,15 +104,15 @@ static struct fi_info *make_hints(const char *provider) {
   return hints;
 }
 
-/* Asks libfabric how to reach (or, with FI_SOURCE, listen at) an address; NULL: whether the provider is there at all.
- * Returns 0 or a negative errno. */
+/* Asks libfabric how to reach (or, with FI_SOURCE, listen at) an address; NULL: at any address, which tells whether the
+ * provider is there at all. Returns 0 or a negative errno. */
 static int find_info(const char *provider, const struct address *address, uint64_t flags, struct fi_info **info) {
   struct fi_info *hints = make_hints(provider);
   if (!hints) return -FI_ENOMEM;
-  char host[ADDRESS_TEXT], port[8];
+  char host[ADDRESS_TEXT], port[8] = "0"; /* verbs resolves nothing without a host or a port */
   if (address) address_numeric(address, host, port);
-  int status = fi_getinfo(FI_VERSION(1, 17), address ? host : NULL, address ? port : NULL,
-                          address ? flags | FI_NUMERICHOST : 0, hints, info);
+  int status = fi_getinfo(FI_VERSION(1, 17), address ? host : NULL, port, address ? flags | FI_NUMERICHOST : FI_SOURCE,
+                          hints, info);
   fi_freeinfo(hints);
   return status;
 }
