@@ -203,6 +203,13 @@ void fabric_close(struct fabric *fabric) {
 
 const char *fabric_provider(const struct fabric *fabric) { return fabric->provider; }
 
+/* What to do about an address that the provider cannot use. */
+static const char *advice(const struct fabric *fabric, const struct address *address) {
+  bool rdma = strcmp(fabric->provider, "verbs") == 0;
+  return rdma && address_is_loopback(address) ? "; RDMA has no loopback addresses: use --provider tcp on every node"
+                                              : "";
+}
+
 int fabric_listen(struct fabric *fabric, const struct address *address, struct address *bound, struct kj_error *error) {
   char text[ADDRESS_TEXT];
   address_format(address, text);
@@ -220,8 +227,8 @@ int fabric_listen(struct fabric *fabric, const struct address *address, struct a
   fi_freeinfo(info);
   if (status) {
     if (listener) fi_close(&listener->fid);
-    return kj_fail(error, KJ_NETWORK, "%s: cannot listen there with provider %s: %s", text, fabric->provider,
-                   reason_of(status));
+    return kj_fail(error, KJ_NETWORK, "%s: cannot listen there with provider %s: %s%s", text, fabric->provider,
+                   reason_of(status), advice(fabric, address));
   }
   fabric->listeners[fabric->listener_count++] = (struct listener){.handle = listener, .bound = *bound};
   return 0;
@@ -287,14 +294,14 @@ int endpoint_connect(struct endpoint **result, struct fabric *fabric, const stru
   struct fi_info *info = NULL;
   int status = find_info(fabric->provider, address, 0, &info);
   if (status)
-    return kj_fail(error, KJ_NETWORK, "provider %s does not reach this address (%s)", fabric->provider,
-                   reason_of(status));
+    return kj_fail(error, KJ_NETWORK, "provider %s does not reach this address (%s)%s", fabric->provider,
+                   reason_of(status), advice(fabric, address));
   struct endpoint *endpoint = NULL;
   int code = open_endpoint(&endpoint, fabric, info, owner, error);
   if (!code) {
     status = fi_connect(endpoint->handle, info->dest_addr, NULL, 0);
     if (status) {
-      code = kj_fail(error, KJ_NETWORK, "%s", reason_of(status));
+      code = kj_fail(error, KJ_NETWORK, "%s%s", reason_of(status), advice(fabric, address));
       endpoint_close(endpoint);
     } else {
       *result = endpoint;
