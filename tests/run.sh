@@ -48,20 +48,20 @@ lint() {
 
 unit() {
   configure "$build" -DCMAKE_BUILD_TYPE=Release -DKAIJU_TESTS=ON && compile "$build" &&
-    ctest --test-dir "$build" --output-on-failure -j "$jobs" --no-tests=error
+    ctest --test-dir "$build" --output-on-failure -j "$jobs" --no-tests=error --timeout 180
 }
 
 asan() {
   CC=clang configure "$build/asan" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKAIJU_SANITIZE=address,undefined &&
     compile "$build/asan" &&
-    ctest --test-dir "$build/asan" --output-on-failure -j "$jobs" --no-tests=error
+    ctest --test-dir "$build/asan" --output-on-failure -j "$jobs" --no-tests=error --timeout 180
 }
 
 # What is threaded: pool, links, engine, HTTP server.
 tsan() {
   CC=clang configure "$build/tsan" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKAIJU_SANITIZE=thread &&
     compile "$build/tsan" &&
-    ctest --test-dir "$build/tsan" --output-on-failure -j "$jobs" --no-tests=error -R '^(base|link|sched|http)/'
+    ctest --test-dir "$build/tsan" --output-on-failure -j "$jobs" --no-tests=error --timeout 180 -R '^(base|link|sched|http)/'
 }
 
 aarch64() {
@@ -70,7 +70,7 @@ aarch64() {
     return 1
   }
   configure "$build/aarch64" --toolchain cmake/aarch64-linux-gnu.cmake && compile "$build/aarch64" &&
-    ctest --test-dir "$build/aarch64" --output-on-failure -j "$jobs" --no-tests=error -R '^(base|compute|model)/'
+    ctest --test-dir "$build/aarch64" --output-on-failure -j "$jobs" --no-tests=error --timeout 180 -R '^(base|compute|model)/'
 }
 
 install() {

@@ -68,7 +68,8 @@ void checkpoint_names_free(char **names, size_t count);
 
 /* Identity, to tell whether two machines hold the same checkpoint: the first 8 bytes of BLAKE2b-256 over the
  * computation's fields of config.json (whatever their order and spelling) and over the index; and per shard over its
- * header and file size. A node has only some shards, so shards are compared by name where both sides have them. */
+ * header and file size. A machine may have only some shards: those that are not in the directory are left out, and
+ * shards are compared by name where both sides have them. */
 enum {
   CHECKPOINT_HASH = 8 /* bytes */
 };

@@ -78,10 +78,13 @@ int checkpoint_identity(struct checkpoint *checkpoint, uint32_t first, uint32_t 
     goto done;
   }
   for (size_t i = 0; !result && i < name_count; i++) {
-    result = hash_shard(checkpoint, names[i], &identity->shards[i], error);
-    identity->shards[i].name = names[i]; /* moves to the identity, also where hashing failed */
-    names[i] = NULL;
-    identity->shard_count++;
+    result = hash_shard(checkpoint, names[i], &identity->shards[identity->shard_count], error);
+    if (result == KJ_NOT_FOUND)
+      result = 0; /* it lies on another machine */
+    else if (!result) {
+      identity->shards[identity->shard_count++].name = names[i];
+      names[i] = NULL;
+    }
   }
 done:
   checkpoint_names_free(names, name_count);

@@ -8,6 +8,9 @@
 #include "base/memory.h"
 #include "sched/engine_state.h"
 
+/* Seconds in which nodes that are just being connected to are still told that the cluster could not be formed. */
+static const double STOP_PATIENCE = 2;
+
 static void set_state(struct engine *engine, enum engine_state state, const char *reason) {
   engine->progress.state = state;
   snprintf(engine->progress.reason, sizeof engine->progress.reason, "%s", reason);
@@ -51,10 +54,6 @@ static int make_plan(struct engine *engine, struct kj_error *error) {
       engine->plan_nodes[i + 1].threads = node[i].introduction.threads;
     }
   }
-  /* Bandwidths count only where all are known. */
-  bool known = true;
-  for (size_t i = 0; i < count; i++) known &= engine->plan_nodes[i].bandwidth > 0;
-  for (size_t i = 0; i < count && !known; i++) engine->plan_nodes[i].bandwidth = 0;
   struct plan_request request = {.nodes = engine->plan_nodes,
                                  .node_count = count,
                                  .split = engine->options.split,
@@ -286,8 +285,7 @@ static double next_deadline(struct engine *engine) {
   return next;
 }
 
-static void wait_for_work(struct engine *engine) {
-  double deadline = next_deadline(engine);
+static void wait_until(struct engine *engine, double deadline) {
   pthread_mutex_lock(&engine->mutex);
   while (!engine->woken && clock_seconds() < deadline) {
     if (isinf(deadline)) {
@@ -321,9 +319,16 @@ static int serve(struct engine *engine, void (*on_ready)(void *context), void *c
     if (engine->cluster && (code = serve_cluster(engine, on_ready, context, &happened, error))) return code;
     if (engine->progress.state == ENGINE_READY && !engine->in_flight) happened |= engine_launch(engine);
     engine_publish_status(engine);
-    if (!happened) wait_for_work(engine);
+    if (!happened) wait_until(engine, next_deadline(engine));
   }
   return 0;
+}
+
+/* The cluster could not be formed: no node may be left waiting for it, also one that is just being reached. */
+static void stop_nodes(struct engine *engine, const struct kj_error *reason) {
+  double give_up = clock_seconds() + STOP_PATIENCE;
+  while (!cluster_stop(engine->cluster, reason) && clock_seconds() < give_up && !stopping(engine))
+    wait_until(engine, give_up);
 }
 
 int engine_run(struct engine *engine, void (*on_ready)(void *context), void *context, struct kj_error *error) {
@@ -337,7 +342,7 @@ int engine_run(struct engine *engine, void (*on_ready)(void *context), void *con
   }
   if (!code) code = serve(engine, on_ready, context, error);
   if (code == KJ_CANCELLED && stopping(engine)) code = 0;
-  if (code && engine->cluster && error) cluster_stop(engine->cluster, error);
+  if (code && engine->cluster && error) stop_nodes(engine, error);
   cancel_everything(engine);
   return code;
 }

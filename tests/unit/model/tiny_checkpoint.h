@@ -62,7 +62,7 @@ static inline void tiny_module(struct tiny_state *state, const char *module, siz
   unsigned bits = router && tiny->router_8_bits ? 8 : router && tiny->router_plain ? 0 : tiny->bits;
   size_t dimensions = stack ? 3 : 2, shape[3] = {stack, rows, columns};
   size_t *last = stack ? &shape[2] : &shape[1];
-  char name[200];
+  char name[256];
   if (!stack) shape[0] = rows, shape[1] = columns;
   snprintf(name, sizeof name, "%s.weight", module);
   if (bits) *last = columns * bits / 32;
