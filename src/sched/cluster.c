@@ -66,7 +66,7 @@ bool cluster_statistics(struct cluster *cluster, size_t node, struct link_statis
 }
 
 static void forget_node(struct cluster_node *node) {
-  node->introduced = node->ready = false;
+  node->up = node->introduced = node->ready = node->told_to_stop = false;
   node->layers_warm = 0;
   node->link = 0;
 }
@@ -110,19 +110,17 @@ static int introduce(struct cluster *cluster, const struct cluster_node *node, s
 
 static int check_introduction(const struct cluster *cluster, const struct cluster_node *node, struct kj_error *error) {
   const struct message_introduce *theirs = &node->introduction, *ours = &cluster->options.introduction;
-  if (theirs->role != ROLE_NODE)
-    return kj_fail(error, KJ_REFUSED, "%s is not a node (kaiju node), it is another lead", node->address);
+  if (theirs->role != ROLE_NODE) return kj_fail(error, KJ_REFUSED, "this is another lead, not a node (kaiju node)");
   if (memcmp(theirs->config_hash, ours->config_hash, sizeof ours->config_hash) != 0) {
     char here[2 * MESSAGE_HASH + 1], there[2 * MESSAGE_HASH + 1];
     sodium_bin2hex(here, sizeof here, ours->config_hash, MESSAGE_HASH);
     sodium_bin2hex(there, sizeof there, theirs->config_hash, MESSAGE_HASH);
-    return kj_fail(error, KJ_REFUSED, "%s holds another checkpoint: its configuration is %s, here it is %s",
-                   node->address, there, here);
+    return kj_fail(error, KJ_REFUSED, "another checkpoint: its configuration is %s, here it is %s", there, here);
   }
   for (size_t i = 0; i < cluster->count; i++)
     if (&cluster->nodes[i] != node && cluster->nodes[i].introduced &&
         cluster->nodes[i].introduction.session == theirs->session)
-      return kj_fail(error, KJ_REFUSED, "%s and %s are the same node", cluster->nodes[i].address, node->address);
+      return kj_fail(error, KJ_REFUSED, "this is the same node as %s", cluster->nodes[i].address);
   return 0;
 }
 
@@ -192,6 +190,7 @@ static void handle_event(struct cluster *cluster, struct link_event *link, struc
   struct kj_error error = {0};
   switch (link->kind) {
     case LINK_UP:
+      node->up = true;
       if (introduce(cluster, node, &error)) fail(cluster, event, &error);
       return;
     case LINK_FRAME:
@@ -315,14 +314,33 @@ int cluster_send(struct cluster *cluster, const struct message_work *work, struc
   return code;
 }
 
-void cluster_stop(struct cluster *cluster, const struct kj_error *reason) {
+/* Only what tells which nodes can be reached still matters. */
+static void notice_links(struct cluster *cluster) {
+  struct link_event link;
+  while (link_next(cluster->hub, &link)) {
+    struct cluster_node *node = find_node(cluster, link.link);
+    if (node && link.kind == LINK_UP) node->up = introduce(cluster, node, NULL) == 0;
+    if (node && link.kind == LINK_DOWN) forget_node(node);
+    link_event_free(&link);
+  }
+}
+
+bool cluster_stop(struct cluster *cluster, const struct kj_error *reason) {
   struct message_fail stop = {.code = (uint32_t)reason->code};
   snprintf(stop.reason, sizeof stop.reason, "%s", reason->message);
   struct buffer payload = {0};
   message_encode_fail(&payload, &stop);
-  for (size_t i = 0; i < cluster->count && !buffer_failed(&payload); i++)
-    if (cluster->nodes[i].link)
-      link_send(cluster->hub, cluster->nodes[i].link, MESSAGE_STOP, cluster->epoch,
+  notice_links(cluster);
+  bool all_told = true;
+  for (size_t i = 0; i < cluster->count && !buffer_failed(&payload); i++) {
+    struct cluster_node *node = &cluster->nodes[i];
+    if (node->up && !node->told_to_stop) {
+      link_send(cluster->hub, node->link, MESSAGE_STOP, cluster->epoch,
                 &(struct link_part){payload.data, payload.length}, 1, NULL);
+      node->told_to_stop = true;
+    }
+    all_told &= !node->link || node->up;
+  }
   buffer_free(&payload);
+  return all_told;
 }

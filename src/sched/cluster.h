@@ -41,7 +41,8 @@ struct cluster_event {
 struct cluster_node {
   const char *address;
   struct message_introduce introduction; /* once introduced */
-  bool introduced, ready;
+  bool up;                               /* the link; not only being made */
+  bool introduced, ready, told_to_stop;
   uint32_t layers_warm;
   uint64_t peak_memory;
   uint64_t link;   /* 0: none */
@@ -71,8 +72,9 @@ int cluster_send(struct cluster *cluster, const struct message_work *work, struc
 /* The number of rows that the next result must have; set before cluster_send's micro-batch can come back. */
 void cluster_expect(struct cluster *cluster, uint64_t number, uint32_t outputs);
 
-/* Tells every node that is connected to end, because the cluster could not be formed. */
-void cluster_stop(struct cluster *cluster, const struct kj_error *reason);
+/* Tells every node that is connected to end, because the cluster could not be formed. False while connections are still
+ * being made: call again when something has arrived, so that no node is left waiting. */
+bool cluster_stop(struct cluster *cluster, const struct kj_error *reason);
 
 const struct cluster_node *cluster_nodes(const struct cluster *cluster, size_t *count);
 bool cluster_statistics(struct cluster *cluster, size_t node, struct link_statistics *statistics);
