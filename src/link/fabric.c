@@ -203,11 +203,10 @@ void fabric_close(struct fabric *fabric) {
 
 const char *fabric_provider(const struct fabric *fabric) { return fabric->provider; }
 
-/* What to do about an address that the provider cannot use. */
-static const char *advice(const struct fabric *fabric, const struct address *address) {
-  bool rdma = strcmp(fabric->provider, "verbs") == 0;
-  return rdma && address_is_loopback(address) ? "; RDMA has no loopback addresses: use --provider tcp on every node"
-                                              : "";
+/* The verbs provider would take some other address instead. */
+static int check_address(const struct fabric *fabric, const struct address *address, struct kj_error *error) {
+  if (strcmp(fabric->provider, "verbs") != 0 || !address_is_loopback(address)) return 0;
+  return kj_fail(error, KJ_NETWORK, "RDMA has no loopback addresses; use --provider tcp on every node");
 }
 
 int fabric_listen(struct fabric *fabric, const struct address *address, struct address *bound, struct kj_error *error) {
@@ -215,6 +214,8 @@ int fabric_listen(struct fabric *fabric, const struct address *address, struct a
   address_format(address, text);
   if (fabric->listener_count == LISTENERS)
     return kj_fail(error, KJ_INVALID, "%s: at most %d addresses can be listened on", text, LISTENERS);
+  int code = check_address(fabric, address, error);
+  if (code) return kj_fail_context(error, "%s: cannot listen there", text);
   struct fi_info *info = NULL;
   struct fid_pep *listener = NULL;
   int status = find_info(fabric->provider, address, FI_SOURCE, &info);
@@ -224,11 +225,12 @@ int fabric_listen(struct fabric *fabric, const struct address *address, struct a
   size_t length = sizeof bound->socket;
   if (!status) status = fi_getname(&listener->fid, &bound->socket, &length);
   bound->length = (socklen_t)length;
+  if (!status && address_port(address) && address_port(address) != address_port(bound)) status = -FI_EADDRNOTAVAIL;
   fi_freeinfo(info);
   if (status) {
     if (listener) fi_close(&listener->fid);
-    return kj_fail(error, KJ_NETWORK, "%s: cannot listen there with provider %s: %s%s", text, fabric->provider,
-                   reason_of(status), advice(fabric, address));
+    return kj_fail(error, KJ_NETWORK, "%s: cannot listen there with provider %s: %s", text, fabric->provider,
+                   reason_of(status));
   }
   fabric->listeners[fabric->listener_count++] = (struct listener){.handle = listener, .bound = *bound};
   return 0;
@@ -291,17 +293,19 @@ static int open_endpoint(struct endpoint **result, struct fabric *fabric, struct
 int endpoint_connect(struct endpoint **result, struct fabric *fabric, const struct address *address, void *owner,
                      struct kj_error *error) {
   *result = NULL;
+  int code = check_address(fabric, address, error);
+  if (code) return code;
   struct fi_info *info = NULL;
   int status = find_info(fabric->provider, address, 0, &info);
   if (status)
-    return kj_fail(error, KJ_NETWORK, "provider %s does not reach this address (%s)%s", fabric->provider,
-                   reason_of(status), advice(fabric, address));
+    return kj_fail(error, KJ_NETWORK, "provider %s does not reach this address (%s)", fabric->provider,
+                   reason_of(status));
   struct endpoint *endpoint = NULL;
-  int code = open_endpoint(&endpoint, fabric, info, owner, error);
+  code = open_endpoint(&endpoint, fabric, info, owner, error);
   if (!code) {
     status = fi_connect(endpoint->handle, info->dest_addr, NULL, 0);
     if (status) {
-      code = kj_fail(error, KJ_NETWORK, "%s%s", reason_of(status), advice(fabric, address));
+      code = kj_fail(error, KJ_NETWORK, "%s", reason_of(status));
       endpoint_close(endpoint);
     } else {
       *result = endpoint;
