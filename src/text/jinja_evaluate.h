@@ -27,7 +27,7 @@ struct renderer {
   uint32_t loop, caller, varargs, kwargs; /* symbols, or NO_SYMBOL if the template never names them */
 };
 
-enum { NO_SYMBOL = UINT32_MAX };
+#define NO_SYMBOL UINT32_MAX
 
 enum outcome { OUTCOME_NEXT, OUTCOME_BREAK, OUTCOME_CONTINUE };
 

@@ -132,14 +132,15 @@ static struct value filter_indent(struct run *run, struct value value, const str
 static struct value filter_truncate(struct run *run, struct value value, const struct arguments *arguments) {
   struct value values[4];
   if (!arguments_bind(run, arguments, "truncate", "length,killwords,end,leeway", 0, values)) return value;
-  const struct text *text = argument_text(run, value, NULL);
   const struct text *end = argument_text(run, values[2], text_view(run, "...", 3));
   int64_t length = argument_integer(run, values[0], 255);
   int64_t leeway = values[3].kind == VALUE_NONE ? 5 : argument_integer(run, values[3], 5);
   if (length < (int64_t)end->characters || leeway < 0) run_fail(run, "the length or leeway of truncate is too small");
-  if (run->failed || (int64_t)text->characters <= length || (int64_t)text->characters - length <= leeway) {
-    return value_text(text);
-  }
+  size_t count = 0;
+  if (!value_length(value, &count)) run_fail(run, "a value of type '%s' has no length", value_type(value));
+  if (run->failed || (int64_t)count <= length || (int64_t)count - length <= leeway) return value;
+  const struct text *text = argument_text(run, value, NULL);
+  if (run->failed) return value;
   const struct text *kept = text_part(run, text, 0, character_offset(text, (size_t)length - end->characters));
   size_t space = text_find_last(kept, text_view(run, " ", 1), kept->length);
   if (!argument_truth(values[1], false) && space != SIZE_MAX) kept = text_part(run, kept, 0, space);

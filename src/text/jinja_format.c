@@ -380,8 +380,10 @@ const struct text *format_percent(struct run *run, const struct text *format, st
     }
   }
   bool tuple = operand.kind == VALUE_SEQUENCE && operand.sequence->flavour == SEQUENCE_TUPLE;
-  bool unused = tuple ? operands.next < operand.sequence->count
-                      : operands.next == 0 && operand.kind != VALUE_MAPPING && operand.kind != VALUE_SEQUENCE;
+  /* Python lets whatever has subscripts go unused, texts excepted. */
+  bool subscripts = operand.kind == VALUE_MAPPING || operand.kind == VALUE_UNDEFINED ||
+                    (operand.kind == VALUE_SEQUENCE && operand.sequence->flavour <= SEQUENCE_RANGE);
+  bool unused = tuple ? operands.next < operand.sequence->count : operands.next == 0 && !subscripts;
   if (unused) run_fail(run, "not all arguments of a format are used");
   const struct text *text = text_marked(run, text_take(run, &out), format->safe);
   buffer_free(&out);

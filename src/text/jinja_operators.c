@@ -210,6 +210,8 @@ bool value_contains(struct run *run, struct value item, struct value container) 
     }
     return run_step(run, container.text->length / 256) && text_find(container.text, item.text, 0) != SIZE_MAX;
   }
+  bool keys = container.kind == VALUE_SEQUENCE && container.sequence->flavour == SEQUENCE_KEYS;
+  if (keys && !value_hashable(&item)) run_fail(run, "unhashable type: '%s'", value_type(item));
   const struct sequence *items = value_iterate(run, container);
   for (size_t i = 0; i < items->count && run_step(run, 1); i++) {
     if (value_equal(run, items->items[i], item)) return true;

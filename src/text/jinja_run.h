@@ -18,8 +18,8 @@ enum {
   JINJA_DEPTH = 1500,               /* nested evaluations, calls and values */
   JINJA_TREE_DEPTH = 250,           /* nested statements and expressions of a template */
   JINJA_PARSE_DEPTH = 600,          /* nested functions of the parser, of which a bracket takes two */
-  JINJA_STEPS = 50 * 1000 * 1000,   /* nodes evaluated, loop iterations, items handled by filters */
-  JINJA_MEMORY = 512 * 1024 * 1024, /* bytes of values of one rendering */
+  JINJA_STEPS = 10 * 1000 * 1000,   /* nodes evaluated, loop iterations, items handled by filters */
+  JINJA_MEMORY = 256 * 1024 * 1024, /* bytes of values of one rendering */
   JINJA_OUTPUT = 64 * 1024 * 1024,  /* bytes of text of one rendering */
 };
 

@@ -64,8 +64,7 @@ static void split_words(struct run *run, const struct text *text, int64_t limit,
   size_t at = space_before(text->bytes, text->length);
   for (; at < text->length && run_step(run, 1); limit -= limit > 0) {
     if (limit == 0) {
-      size_t end = text->length - space_after(text->bytes + at, text->length - at);
-      sequence_add(run, parts, value_text(text_part(run, text, at, end)));
+      sequence_add(run, parts, value_text(text_part(run, text, at, text->length)));
       return;
     }
     size_t end = at, size = 0;
@@ -81,8 +80,7 @@ static void split_words_right(struct run *run, const struct text *text, int64_t 
   for (; end > 0 && run_step(run, 1); limit -= limit > 0) {
     size_t start = end;
     if (limit == 0) {
-      start = space_before(text->bytes, end);
-      sequence_add(run, parts, value_text(text_part(run, text, start, end)));
+      sequence_add(run, parts, value_text(text_part(run, text, 0, end)));
       return;
     }
     while (start > 0) {

