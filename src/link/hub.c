@@ -129,9 +129,15 @@ static void answer_request(struct link_hub *hub, struct fabric_event *event, uin
   connection_accept(connection, event->request, now);
 }
 
-static void take_completions(struct link_hub *hub) {
-  for (struct transfer *transfer; (transfer = fabric_next_completion(hub->fabric));)
+/* Takes at most so many completions, so that a peer that never stops sending does not keep the thread from the others;
+ * true if there may be more. */
+static bool take_completions(struct link_hub *hub, size_t most) {
+  for (; most > 0; most--) {
+    struct transfer *transfer = fabric_next_completion(hub->fabric);
+    if (!transfer) return false;
     connection_completed(transfer->owner, transfer, clock_nanoseconds());
+  }
+  return true;
 }
 
 static void take_events(struct link_hub *hub) {
@@ -144,7 +150,7 @@ static void take_events(struct link_hub *hub) {
     } else {
       struct connection *connection = event.owner;
       struct endpoint *endpoint = connection->endpoint;
-      take_completions(hub); /* its last words come before the news that it is gone */
+      take_completions(hub, SIZE_MAX); /* its last words come before the news that it is gone */
       if (connection->endpoint == endpoint) connection_lost(connection, event.reason);
     }
   }
@@ -250,19 +256,20 @@ static void sleep_until(struct link_hub *hub, uint64_t next) {
 }
 
 static void *run(void *argument) {
+  enum { COMPLETIONS_A_TURN = 32 };
   struct link_hub *hub = argument;
   bool stopping = false;
   for (;;) {
     serve_listen(hub);
     take_events(hub);
-    take_completions(hub);
+    bool more = take_completions(hub, COMPLETIONS_A_TURN);
     if (begin_stopping(hub, stopping)) stopping = true;
     uint64_t next = advance_all(hub), next_sweep = sweep(hub);
     remove_dead(hub);
     free_spare_segments(hub, HUB_SPARE_SEGMENTS);
     tell_owner(hub);
     if (stopping && !first_connection(hub)) return NULL; /* the connections' own deadlines bound this */
-    sleep_until(hub, next < next_sweep ? next : next_sweep);
+    if (!more) sleep_until(hub, next < next_sweep ? next : next_sweep);
   }
 }
 
