@@ -223,7 +223,6 @@ static struct value call_macro(struct renderer *renderer, const struct macro *ma
     const struct value *given =
         i < arguments->count ? &arguments->positional[i] : take_keyword(arguments, node->parameters[i].name, used);
     struct value value = given ? *given : value_undefined_reason(run, "a parameter was not provided");
-    if (!given) value.detail = UNDEFINED_REASON;
     if (given || !node->parameters[i].initial) scope_set(run, scope, node->parameters[i].symbol, value);
   }
   for (size_t i = 0; i < node->count && !run->failed; i++) {

@@ -22,7 +22,6 @@ struct scope {
 
 struct renderer {
   struct run *run;
-  const struct symbols *symbols;
   struct scope *outermost;                /* the template's own, whose parent holds the variables given */
   uint32_t loop, caller, varargs, kwargs; /* symbols, or NO_SYMBOL if the template never names them */
 };

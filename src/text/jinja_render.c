@@ -216,7 +216,6 @@ void render_template(struct run *run, const struct node *body, const struct symb
                      const struct jinja_variable *variables, size_t count, struct buffer *out) {
   struct renderer renderer = {
       .run = run,
-      .symbols = symbols,
       .loop = find_symbol(symbols, "loop"),
       .caller = find_symbol(symbols, "caller"),
       .varargs = find_symbol(symbols, "varargs"),

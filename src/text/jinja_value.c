@@ -401,7 +401,7 @@ const struct sequence *value_iterate(struct run *run, struct value value) {
     struct sequence *iterator = value.sequence;
     items = sequence_make(run, SEQUENCE_LIST, 0);
     if (!items) return &NOTHING;
-    items->items = iterator->items + iterator->position;
+    if (iterator->count) items->items = iterator->items + iterator->position;
     items->count = items->capacity = iterator->count - iterator->position;
     iterator->position = iterator->count;
   } else if (value.kind == VALUE_MAPPING) {

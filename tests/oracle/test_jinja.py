@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -101,10 +102,8 @@ def fetch_llama_cpp(directory):
     """The templates that llama.cpp keeps of many models, in the source package of its Python binding."""
     target = directory / "llama.cpp"
     if not target.exists():
-        subprocess.run(
-            ["pip", "download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python", "--dest", directory, LLAMA_CPP],
-            check=True,
-        )
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python"]
+        subprocess.run([*pip, "--dest", directory, LLAMA_CPP], check=True)
         archive = next(directory.glob("llama_cpp_python-*.tar.gz"))
         partial = directory / f"llama.cpp.{os.getpid()}"
         partial.mkdir()
