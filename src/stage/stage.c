@@ -151,10 +151,13 @@ int stage_warm(struct stage *stage, bool (*progress)(void *context, uint32_t don
 }
 
 static int check_batch(const struct stage *stage, const struct batch *batch, struct kj_error *error) {
-  uint64_t tokens = 0;
+  uint64_t tokens = 0, outputs = 0;
   for (uint32_t i = 0; i < batch->span_count; i++) {
     const struct span *span = &batch->spans[i];
     tokens += span->tokens;
+    outputs += span->outputs;
+    if (span->outputs > span->tokens)
+      return kj_fail(error, KJ_INVALID, "span %u wants %u rows of %u", i, span->outputs, span->tokens);
     if ((uint64_t)span->first_position + span->tokens > stage->config->max_positions)
       return kj_fail(error, KJ_INVALID, "span %u reaches position %llu; the model has %u", i,
                      (unsigned long long)span->first_position + span->tokens - 1, stage->config->max_positions);
@@ -162,14 +165,17 @@ static int check_batch(const struct stage *stage, const struct batch *batch, str
   if (tokens != batch->tokens || tokens == 0 || tokens > stage->options.max_batch_tokens)
     return kj_fail(error, KJ_INVALID, "a batch of %u tokens with %llu in its spans; at most %u are possible",
                    batch->tokens, (unsigned long long)tokens, stage->options.max_batch_tokens);
+  if (outputs != batch->outputs)
+    return kj_fail(error, KJ_INVALID, "a batch that wants %u rows, with %llu in its spans", batch->outputs,
+                   (unsigned long long)outputs);
   return 0;
 }
 
 int stage_forward(struct stage *stage, const struct batch *batch, float *hidden, struct kj_error *error) {
   struct backend *backend = stage->options.backend;
-  if (stage->options.layer_count == 0) return 0;
   int code = check_batch(stage, batch, error);
-  if (!code) code = ledger_admit(stage->ledger, batch, error);
+  if (code || stage->options.layer_count == 0) return code;
+  code = ledger_admit(stage->ledger, batch, error);
   if (code) return code;
   backend->operations->upload(backend, stage->hidden, 0, batch->tokens, hidden);
   run_layers(stage, 0, stage->options.layer_count, batch);
