@@ -60,7 +60,7 @@ static int load_object(json_t **object, const char *path, struct kj_error *error
 
 static int load_shape(json_t **config, json_t **generation, const char *name, struct kj_error *error) {
   size_t count = sizeof shapes / sizeof *shapes, i = 0;
-  while (i < count && strcmp(shapes[i].name, name)) i++;
+  while (i < count && strcmp(shapes[i].name, name) != 0) i++;
   if (i == count) {
     struct buffer known = {0};
     for (i = 0; i < count; i++) buffer_append_format(&known, "%s%s", i ? ", " : "", shapes[i].name);

@@ -189,7 +189,7 @@ static void attention_item(void *context, size_t index, size_t slot) {
 static void choose_items(struct attention_job *job, size_t threads) {
   size_t group = job->pool->shape.query_heads / job->pool->shape.kv_heads;
   size_t parts = 1;
-  while (parts < group && job->batch->tokens * job->pool->shape.kv_heads * parts < threads) parts++;
+  while (parts < group && (size_t)job->batch->tokens * job->pool->shape.kv_heads * parts < threads) parts++;
   job->heads = (group + parts - 1) / parts;
   if (job->heads > TILE_QUERIES) job->heads = TILE_QUERIES;
   job->head_parts = (group + job->heads - 1) / job->heads;

@@ -261,7 +261,7 @@ static void output_item(void *context, size_t item, size_t slot) {
         uint32_t entry = routing->entries[next];
         block.quantized[block.count] = quantized_of(job, entry);
         block.plain[block.count] = gate_of(job, entry);
-        block.outs[block.count] = partial + entry * OUTPUT_RANGE;
+        block.outs[block.count] = partial + (size_t)entry * OUTPUT_RANGE;
       }
       multiply_block(job->backend, &job->down[expert], first, rows, &block);
     }
