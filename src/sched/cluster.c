@@ -184,6 +184,19 @@ static int handle_frame(struct cluster *cluster, struct cluster_node *node, cons
   }
 }
 
+/* Says which node an error is about. A node that has lost a neighbour knows an accepted link by a port that means
+ * nothing to a person: the neighbours' names say which hop it is. */
+static void add_sender(const struct cluster *cluster, const struct cluster_node *node, const struct link_event *frame,
+                       struct kj_error *error) {
+  size_t index = (size_t)(node - cluster->nodes);
+  if (frame->type == MESSAGE_FAIL && (error->code == KJ_NETWORK || error->code == KJ_TIMEOUT))
+    kj_fail_context(error, "node %s (between %s and %s)", node->address,
+                    index > 0 ? cluster->nodes[index - 1].address : "the lead",
+                    index + 1 < cluster->count ? cluster->nodes[index + 1].address : "the lead");
+  else
+    kj_fail_context(error, "node %s", node->address);
+}
+
 static void handle_event(struct cluster *cluster, struct link_event *link, struct cluster_event *event) {
   struct cluster_node *node = find_node(cluster, link->link);
   if (!node || cluster->failed) return;
@@ -195,7 +208,7 @@ static void handle_event(struct cluster *cluster, struct link_event *link, struc
       return;
     case LINK_FRAME:
       if (handle_frame(cluster, node, link, event, &error)) {
-        kj_fail_context(&error, "node %s", node->address);
+        add_sender(cluster, node, link, &error);
         fail(cluster, event, &error);
       }
       return;
