@@ -195,13 +195,15 @@ class Lead(Process):
 
     def complete(self, prompt, **fields):
         """The text of a completion, by default of exactly max_tokens tokens."""
-        return self.client().completions.create(**completion(prompt, **fields)).choices[0].text
+        with self.client() as client:
+            return client.completions.create(**completion(prompt, **fields)).choices[0].text
 
     def stream(self, prompt, **fields):
         """The pieces of text of a streamed completion."""
-        for chunk in self.client().completions.create(**completion(prompt, stream=True, **fields)):
-            if chunk.choices and chunk.choices[0].text:
-                yield chunk.choices[0].text
+        with self.client() as client:
+            for chunk in client.completions.create(**completion(prompt, stream=True, **fields)):
+                if chunk.choices and chunk.choices[0].text:
+                    yield chunk.choices[0].text
 
 
 def completion(prompt, ignore_eos=True, **fields):
@@ -222,6 +224,12 @@ class RawRequest:
         while text not in gathered:
             part = self.socket.recv(65536)
             assert part, f"the connection ended before {text}: {gathered}"
+            gathered += part
+        return gathered
+
+    def read_to_end(self):
+        gathered = b""
+        while part := self.socket.recv(65536):
             gathered += part
         return gathered
 
