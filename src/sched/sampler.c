@@ -7,6 +7,9 @@
 
 #include "compute/cpu/dispatch.h"
 
+/* Infinite logits count as this: the sums and quotients of all that follows stay finite. */
+static const float LARGEST_LOGIT = 1e30f;
+
 struct sampler {
   uint32_t vocabulary;
   const struct cpu_kernels *kernels; /* equal to the bit whichever they are */
@@ -141,12 +144,12 @@ static double uniform(uint64_t seed, uint64_t position) {
   return (double)(z >> 11) * 0x1p-53;
 }
 
-/* Draws among the tokens that top-k, top-p and min-p leave; logits are divided by the temperature already. */
+/* Draws among the tokens that top-k, top-p and min-p leave; logits are divided by the temperature already, and not all
+ * are -infinity. */
 static uint32_t draw(struct sampler *sampler, const struct sampling *sampling, const float *logits, double random) {
   uint32_t vocabulary = sampler->vocabulary, *heap = sampler->heap;
   uint32_t limit = sampling->top_k > 0 && sampling->top_k < vocabulary ? sampling->top_k : vocabulary;
   heap_build(heap, vocabulary, logits);
-  if (!(logits[heap[0]] > -INFINITY)) return heap[0];
   float *weights = sampler->weights;
   memcpy(weights, logits, vocabulary * sizeof *logits);
   sampler->kernels->softmax(weights, vocabulary);
@@ -188,7 +191,7 @@ void sampler_draw(struct sampler *sampler, const struct sampling *sampling, cons
                   size_t token_count, float *logits, struct sampled *result) {
   *result = (struct sampled){0};
   for (uint32_t i = 0; i < sampler->vocabulary; i++)
-    if (isnan(logits[i])) logits[i] = -INFINITY;
+    logits[i] = isnan(logits[i]) ? -INFINITY : fminf(logits[i], LARGEST_LOGIT);
   double normaliser = 0;
   /* The log-probability of the token drawn is known only after the draw: its logit must survive the changes below. */
   float *raw = NULL;
@@ -200,10 +203,11 @@ void sampler_draw(struct sampler *sampler, const struct sampling *sampling, cons
   apply_penalties(sampler, sampling, tokens, prompt_count, token_count, logits);
   for (size_t i = 0; i < sampling->bias_count; i++)
     if (sampling->bias[i].token < sampler->vocabulary) logits[sampling->bias[i].token] += sampling->bias[i].bias;
-  if (sampling->temperature <= 0) {
-    result->token = most_probable(logits, sampler->vocabulary);
-  } else {
-    for (uint32_t i = 0; i < sampler->vocabulary; i++) logits[i] /= sampling->temperature;
+  result->token = most_probable(logits, sampler->vocabulary);
+  float highest = logits[result->token];
+  if (sampling->temperature > 0 && highest > -INFINITY) {
+    /* Relative to the highest, so that a low temperature makes none infinite but those that never come. */
+    for (uint32_t i = 0; i < sampler->vocabulary; i++) logits[i] = (logits[i] - highest) / sampling->temperature;
     result->token = draw(sampler, sampling, logits, uniform(sampling->seed, token_count));
   }
   if (raw) result->logprob = (float)((double)raw[result->token] - normaliser);
