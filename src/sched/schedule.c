@@ -195,6 +195,10 @@ int schedule_next(struct schedule *schedule, uint64_t number, struct micro_batch
       take(micro_batch, sequence, pending < room ? pending : room);
     }
   }
+  if (micro_batch->batch.span_count == 0) { /* all candidates were cancelled meanwhile */
+    micro_batch_free(micro_batch);
+    return 0;
+  }
   *result = micro_batch;
   return 0;
 }
