@@ -301,6 +301,8 @@ static void wait_until(struct engine *engine, double deadline) {
 }
 
 static void cancel_everything(struct engine *engine) {
+  /* Also after a failure: nothing may be accepted that nobody would end. */
+  engine_stop(engine);
   set_state(engine, ENGINE_STOPPING, "the server is shutting down");
   if (engine->in_flight) schedule_reset(engine->schedule);
   micro_batch_free(engine->in_flight);
