@@ -1,6 +1,4 @@
-#include <getopt.h>
 #include <jansson.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +9,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "cmd/cmd.h"
+#include "cmd/command.h"
 #include "cmd/engine_flags.h"
 #include "cmd/number.h"
-#include "cmd/shipped.h"
 #include "cmd/signals.h"
 
 static const char manual[] =
@@ -28,7 +26,7 @@ static const char manual[] =
     "  --rounds N             repetitions (default: 3)\n"
     "  --json                 print JSON\n" ENGINE_FLAGS_MANUAL "  --help                 this text\n";
 
-enum { FLAG_PROMPT_TOKENS = 2000, FLAG_TOKENS, FLAG_ROUNDS, FLAG_JSON, FLAG_HELP };
+enum { FLAG_PROMPT_TOKENS = 2000, FLAG_TOKENS, FLAG_ROUNDS, FLAG_JSON };
 enum { MAX_ROUNDS = 1000 };
 
 /* Read once to measure the bandwidth: several times any last level cache share of a core. */
@@ -37,7 +35,7 @@ static const size_t BANDWIDTH_BYTES = (size_t)1 << 30;
 struct bench_flags {
   struct engine_flags engine;
   uint32_t prompt_tokens, tokens, rounds;
-  bool json, help;
+  bool json;
 };
 
 struct round {
@@ -60,44 +58,26 @@ struct benching {
   uint32_t completion_tokens;
 };
 
-static int take_flag(struct bench_flags *flags, int option, struct kj_error *error) {
+static int take(void *context, int option, const char *value, struct kj_error *error) {
+  struct bench_flags *flags = context;
   switch (option) {
     case FLAG_PROMPT_TOKENS:
-      return cmd_number("--prompt-tokens", optarg, 1, 1u << 24, &flags->prompt_tokens, error);
+      return cmd_number("--prompt-tokens", value, 1, 1u << 24, &flags->prompt_tokens, error);
     case FLAG_TOKENS:
-      return cmd_number("--tokens", optarg, 2, 1u << 24, &flags->tokens, error);
+      return cmd_number("--tokens", value, 2, 1u << 24, &flags->tokens, error);
     case FLAG_ROUNDS:
-      return cmd_number("--rounds", optarg, 1, MAX_ROUNDS, &flags->rounds, error);
+      return cmd_number("--rounds", value, 1, MAX_ROUNDS, &flags->rounds, error);
     case FLAG_JSON:
       flags->json = true;
       return 0;
-    case FLAG_HELP:
-      flags->help = true;
-      return 0;
     default:
-      return engine_flags_take(&flags->engine, option, optarg, error);
+      return engine_flags_take(&flags->engine, option, value, error);
   }
 }
 
-static int parse(struct bench_flags *flags, int argc, char **argv, struct kj_error *error) {
-  static const struct option known[] = {{"prompt-tokens", required_argument, NULL, FLAG_PROMPT_TOKENS},
-                                        {"tokens", required_argument, NULL, FLAG_TOKENS},
-                                        {"rounds", required_argument, NULL, FLAG_ROUNDS},
-                                        {"json", no_argument, NULL, FLAG_JSON},
-                                        {"help", no_argument, NULL, FLAG_HELP},
-                                        ENGINE_LONG_OPTIONS,
-                                        {NULL, 0, NULL, 0}};
-  int option, code = 0;
-  opterr = 0;
-  optind = 0;
-  while (!code && (option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-    code = take_flag(flags, option, error);
-    if (code && option == '?') kj_fail_context(error, "%s", argv[optind - 1]);
-  }
-  if (code || flags->help) return code;
-  if (argc - optind > 1) return kj_fail(error, KJ_INVALID, "unexpected argument \"%s\"", argv[optind + 1]);
-  if (optind < argc) flags->engine.options.model = argv[optind];
-  return 0;
+static int take_arguments(void *context, int count, char **arguments, struct kj_error *error) {
+  struct bench_flags *flags = context;
+  return command_take_model(&flags->engine.options.model, count, arguments, error);
 }
 
 static void on_event(void *context, const struct engine_event *event) {
@@ -228,16 +208,15 @@ static void stop(void *context, int signal) {
   engine_stop(context);
 }
 
-static int bench(struct bench_flags *flags, struct kj_error *error) {
+static int run(void *context, struct kj_error *error) {
+  struct bench_flags *flags = context;
   struct engine_options *options = &flags->engine.options;
-  char shipped[PATH_MAX];
   struct threads *threads = NULL;
   uint64_t bytes = 0;
-  int code = 0;
-  if (!options->model) {
-    if ((code = shipped_model(shipped, sizeof shipped, error))) return code;
-    options->model = shipped;
-  }
+  int code = engine_flags_model(&flags->engine, error);
+  if (code) return code;
+  signals_block();
+  log_set_level(LOG_WARNING);
   struct benching *benching = calloc(1, sizeof *benching);
   if (!benching) return kj_fail_memory(error, "the measurement");
   benching->flags = flags;
@@ -271,23 +250,17 @@ done:
 }
 
 int cmd_bench(int argc, char **argv) {
-  struct kj_error error;
+  static const struct option known[] = {{"prompt-tokens", required_argument, NULL, FLAG_PROMPT_TOKENS},
+                                        {"tokens", required_argument, NULL, FLAG_TOKENS},
+                                        {"rounds", required_argument, NULL, FLAG_ROUNDS},
+                                        {"json", no_argument, NULL, FLAG_JSON},
+                                        {"help", no_argument, NULL, COMMAND_HELP},
+                                        ENGINE_LONG_OPTIONS,
+                                        {NULL, 0, NULL, 0}};
+  static const struct command command = {"bench", manual, "", known, take, take_arguments, run};
   struct bench_flags flags = {.prompt_tokens = 512, .tokens = 64, .rounds = 3};
   engine_flags_init(&flags.engine);
-  int status = 0;
-  if (parse(&flags, argc, argv, &error)) {
-    fprintf(stderr, "kaiju bench: %s\nTry: kaiju bench --help\n", error.message);
-    status = 2;
-  } else if (flags.help) {
-    status = fputs(manual, stdout) == EOF;
-  } else {
-    signals_block();
-    log_set_level(LOG_WARNING);
-    if (bench(&flags, &error)) {
-      fprintf(stderr, "kaiju bench: %s\n", error.message);
-      status = 1;
-    }
-  }
+  int status = command_main(&command, &flags, argc, argv);
   engine_flags_free(&flags.engine);
   return status;
 }

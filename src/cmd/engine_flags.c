@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/command.h"
 #include "cmd/number.h"
+#include "cmd/shipped.h"
 
 void engine_flags_init(struct engine_flags *flags) {
   memset(flags, 0, sizeof *flags);
@@ -12,9 +14,15 @@ void engine_flags_init(struct engine_flags *flags) {
   flags->options.nodes = flags->nodes;
 }
 
+int engine_flags_model(struct engine_flags *flags, struct kj_error *error) {
+  if (flags->options.model) return 0;
+  flags->options.model = flags->shipped;
+  return shipped_model(flags->shipped, sizeof flags->shipped, error);
+}
+
 void engine_flags_free(struct engine_flags *flags) { free(flags->node_list); }
 
-int engine_flags_nodes(struct engine_flags *flags, const char *value, struct kj_error *error) {
+static int take_nodes(struct engine_flags *flags, const char *value, struct kj_error *error) {
   free(flags->node_list);
   flags->node_list = strdup(value);
   if (!flags->node_list) return kj_fail_memory(error, "the list of nodes");
@@ -29,14 +37,14 @@ int engine_flags_nodes(struct engine_flags *flags, const char *value, struct kj_
   return 0;
 }
 
-int flags_provider(const char *value, const char **provider, struct kj_error *error) {
+static int take_provider(const char *value, const char **provider, struct kj_error *error) {
   if (strcmp(value, "tcp") != 0 && strcmp(value, "verbs") != 0)
     return kj_fail(error, KJ_INVALID, "--provider \"%s\": tcp or verbs is needed", value);
   *provider = value;
   return 0;
 }
 
-int flags_seconds(const char *option, const char *value, double *seconds, struct kj_error *error) {
+static int take_seconds(const char *option, const char *value, double *seconds, struct kj_error *error) {
   char *end;
   *seconds = strtod(value, &end);
   if (end == value || *end || !isfinite(*seconds) || *seconds <= 0 || *seconds > 1e6)
@@ -50,7 +58,7 @@ int engine_flags_take(struct engine_flags *flags, int flag, const char *value, s
   int code;
   switch (flag) {
     case FLAG_NODES:
-      return engine_flags_nodes(flags, value, error);
+      return take_nodes(flags, value, error);
     case FLAG_SPLIT:
       options->split = flags->split;
       return plan_parse_split(value, flags->split, &options->split_count, error);
@@ -75,14 +83,14 @@ int engine_flags_take(struct engine_flags *flags, int flag, const char *value, s
       options->key = flags->key;
       return link_key_load(value, flags->key, error);
     case FLAG_PROVIDER:
-      return flags_provider(value, &options->provider, error);
+      return take_provider(value, &options->provider, error);
     case FLAG_CONNECT_TIMEOUT:
-      return flags_seconds("--connect-timeout", value, &options->connect_timeout, error);
+      return take_seconds("--connect-timeout", value, &options->connect_timeout, error);
     case FLAG_RECOVERY_TIMEOUT:
-      return flags_seconds("--recovery-timeout", value, &options->recovery_timeout, error);
+      return take_seconds("--recovery-timeout", value, &options->recovery_timeout, error);
     case FLAG_DEADLINE:
-      return flags_seconds("--deadline", value, &options->deadline, error);
+      return take_seconds("--deadline", value, &options->deadline, error);
     default:
-      return kj_fail(error, KJ_INVALID, "unknown option or missing value");
+      return command_unknown_option(error);
   }
 }

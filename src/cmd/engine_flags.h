@@ -4,6 +4,7 @@
 #define KAIJU_CMD_ENGINE_FLAGS_H
 
 #include <getopt.h>
+#include <limits.h>
 
 #include "base/error.h"
 #include "link/link.h"
@@ -64,6 +65,7 @@ struct engine_flags {
   const char *nodes[ENGINE_MAX_NODES];
   uint32_t split[PLAN_MAX_NODES];
   uint8_t key[LINK_KEY_BYTES];
+  char shipped[PATH_MAX]; /* the model that is used when none is named */
 };
 
 void engine_flags_init(struct engine_flags *flags);
@@ -72,12 +74,7 @@ void engine_flags_free(struct engine_flags *flags);
 /* Takes one option of the list above; 0, or KJ_INVALID with the option's name in the message. */
 int engine_flags_take(struct engine_flags *flags, int flag, const char *value, struct kj_error *error);
 
-/* "host:port,host:port" → nodes; a piece of engine_flags_take that fails on empty or too many names. */
-int engine_flags_nodes(struct engine_flags *flags, const char *value, struct kj_error *error);
-
-/* The name of a provider, checked. */
-int flags_provider(const char *value, const char **provider, struct kj_error *error);
-/* A positive number of seconds. */
-int flags_seconds(const char *option, const char *value, double *seconds, struct kj_error *error);
+/* After parsing: the shipped model where none was named. */
+int engine_flags_model(struct engine_flags *flags, struct kj_error *error);
 
 #endif

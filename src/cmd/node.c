@@ -1,15 +1,10 @@
 #include "stage/node.h"
 
-#include <getopt.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/command.h"
 #include "cmd/engine_flags.h"
-#include "cmd/number.h"
 #include "cmd/progress.h"
-#include "cmd/shipped.h"
 #include "cmd/signals.h"
 
 static const char manual[] =
@@ -30,43 +25,31 @@ static const char manual[] =
     "  --deadline S           seconds of silence after which a link counts as lost (default: 10)\n"
     "  --help                 this text\n";
 
-enum { FLAG_LISTEN = 2000, FLAG_MODEL, FLAG_HELP };
+enum { FLAG_LISTEN = 2000, FLAG_MODEL };
 
 struct node_flags {
   struct engine_flags shared; /* what a node has in common with a lead */
-  const char *listen, *model;
-  bool help;
+  const char *listen;
 };
 
-static int parse(struct node_flags *flags, int argc, char **argv, struct kj_error *error) {
-  static const struct option known[] = {{"listen", required_argument, NULL, FLAG_LISTEN},
-                                        {"model", required_argument, NULL, FLAG_MODEL},
-                                        {"threads", required_argument, NULL, FLAG_THREADS},
-                                        {"cpu", required_argument, NULL, FLAG_CPU},
-                                        {"memory", required_argument, NULL, FLAG_MEMORY},
-                                        {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH},
-                                        {"key-file", required_argument, NULL, FLAG_KEY_FILE},
-                                        {"provider", required_argument, NULL, FLAG_PROVIDER},
-                                        {"deadline", required_argument, NULL, FLAG_DEADLINE},
-                                        {"help", no_argument, NULL, FLAG_HELP},
-                                        {NULL, 0, NULL, 0}};
-  int option, code = 0;
-  opterr = 0;
-  optind = 0;
-  while (!code && (option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-    if (option == FLAG_LISTEN)
-      flags->listen = optarg;
-    else if (option == FLAG_MODEL)
-      flags->model = optarg;
-    else if (option == FLAG_HELP)
-      flags->help = true;
-    else if ((code = engine_flags_take(&flags->shared, option, optarg, error)) && option == '?')
-      kj_fail_context(error, "%s", argv[optind - 1]);
+static int take(void *context, int option, const char *value, struct kj_error *error) {
+  struct node_flags *flags = context;
+  switch (option) {
+    case FLAG_LISTEN:
+      flags->listen = value;
+      return 0;
+    case FLAG_MODEL:
+      flags->shared.options.model = value;
+      return 0;
+    default:
+      return engine_flags_take(&flags->shared, option, value, error);
   }
-  if (code || flags->help) return code;
-  if (optind < argc) return kj_fail(error, KJ_INVALID, "unexpected argument \"%s\"", argv[optind]);
-  if (!flags->listen) return kj_fail(error, KJ_INVALID, "--listen HOST:PORT is needed");
-  return 0;
+}
+
+static int take_arguments(void *context, int count, char **arguments, struct kj_error *error) {
+  const struct node_flags *flags = context;
+  if (count) return kj_fail(error, KJ_INVALID, "unexpected argument \"%s\"", arguments[0]);
+  return flags->listen ? 0 : kj_fail(error, KJ_INVALID, "--listen HOST:PORT is needed");
 }
 
 static void stop(void *context, int signal) {
@@ -80,16 +63,13 @@ static void show_progress(void *context, uint32_t done, uint32_t total) {
   progress_layers("loading", done, total);
 }
 
-static int serve(const struct node_flags *flags, struct kj_error *error) {
-  char shipped[4096], bound[128];
-  const char *model = flags->model;
-  int code = 0;
-  if (!model) {
-    if ((code = shipped_model(shipped, sizeof shipped, error))) return code;
-    model = shipped;
-  }
+static int run(void *context, struct kj_error *error) {
+  struct node_flags *flags = context;
+  char bound[128];
+  int code = engine_flags_model(&flags->shared, error);
+  if (code) return code;
   const struct engine_options *shared = &flags->shared.options;
-  struct node_options options = {.model = model,
+  struct node_options options = {.model = shared->model,
                                  .listen = flags->listen,
                                  .threads = shared->threads,
                                  .isa = shared->isa,
@@ -100,10 +80,11 @@ static int serve(const struct node_flags *flags, struct kj_error *error) {
                                  .deadline = shared->deadline,
                                  .on_progress = show_progress};
   struct node *node;
+  signals_block();
   if ((code = node_create(&node, &options, bound, sizeof bound, error))) return code;
   code = signals_watch(stop, node, error);
   if (!code) {
-    log_info("node of %s listens at %s", model, bound);
+    log_info("node of %s listens at %s", shared->model, bound);
     code = node_run(node, error);
   }
   signals_unwatch();
@@ -112,22 +93,21 @@ static int serve(const struct node_flags *flags, struct kj_error *error) {
 }
 
 int cmd_node(int argc, char **argv) {
-  struct kj_error error;
+  static const struct option known[] = {{"listen", required_argument, NULL, FLAG_LISTEN},
+                                        {"model", required_argument, NULL, FLAG_MODEL},
+                                        {"threads", required_argument, NULL, FLAG_THREADS},
+                                        {"cpu", required_argument, NULL, FLAG_CPU},
+                                        {"memory", required_argument, NULL, FLAG_MEMORY},
+                                        {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH},
+                                        {"key-file", required_argument, NULL, FLAG_KEY_FILE},
+                                        {"provider", required_argument, NULL, FLAG_PROVIDER},
+                                        {"deadline", required_argument, NULL, FLAG_DEADLINE},
+                                        {"help", no_argument, NULL, COMMAND_HELP},
+                                        {NULL, 0, NULL, 0}};
+  static const struct command command = {"node", manual, "", known, take, take_arguments, run};
   struct node_flags flags = {0};
   engine_flags_init(&flags.shared);
-  int status = 0;
-  if (parse(&flags, argc, argv, &error)) {
-    fprintf(stderr, "kaiju node: %s\nTry: kaiju node --help\n", error.message);
-    status = 2;
-  } else if (flags.help) {
-    status = fputs(manual, stdout) == EOF;
-  } else {
-    signals_block();
-    if (serve(&flags, &error)) {
-      fprintf(stderr, "kaiju node: %s\n", error.message);
-      status = 1;
-    }
-  }
+  int status = command_main(&command, &flags, argc, argv);
   engine_flags_free(&flags.shared);
   return status;
 }

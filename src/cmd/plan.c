@@ -1,9 +1,8 @@
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/command.h"
 #include "cmd/number.h"
 #include "model/checkpoint.h"
 #include "model/plan.h"
@@ -35,7 +34,7 @@ struct options {
   uint32_t split[PLAN_MAX_NODES];
   uint32_t threads;
   const char *model;
-  bool json, help;
+  bool json;
 };
 
 static int add_node(struct options *options, const char *text, struct kj_error *error) {
@@ -59,87 +58,64 @@ static void name_nodes(struct options *options) {
   request->nodes = options->nodes;
 }
 
-static int parse_option(struct options *options, int option, struct kj_error *error) {
+static int take(void *flags, int option, const char *value, struct kj_error *error) {
+  struct options *options = flags;
   struct plan_request *request = &options->request;
   switch (option) {
     case 'n':
-      return add_node(options, optarg, error);
+      return add_node(options, value, error);
     case 's':
       request->split = options->split;
-      return plan_parse_split(optarg, options->split, &request->split_count, error);
+      return plan_parse_split(value, options->split, &request->split_count, error);
     case 'c':
-      return cmd_number("--ctx", optarg, 1, UINT32_MAX, &request->context, error);
+      return cmd_number("--ctx", value, 1, UINT32_MAX, &request->context, error);
     case 'p':
-      return cmd_number("--parallel", optarg, 1, UINT32_MAX, &request->parallel, error);
+      return cmd_number("--parallel", value, 1, UINT32_MAX, &request->parallel, error);
     case 'b':
-      return cmd_number("--batch-tokens", optarg, 1, UINT32_MAX, &request->max_batch_tokens, error);
+      return cmd_number("--batch-tokens", value, 1, UINT32_MAX, &request->max_batch_tokens, error);
     case 't':
-      return cmd_number("--threads", optarg, 1, UINT32_MAX, &options->threads, error);
+      return cmd_number("--threads", value, 1, UINT32_MAX, &options->threads, error);
     case 'l':
       request->head_on_last = true;
       return 0;
     case 'j':
       options->json = true;
       return 0;
-    case 'h':
-      options->help = true;
-      return 0;
     default:
-      return kj_fail(error, KJ_INVALID, "unknown option or missing value");
+      return command_unknown_option(error);
   }
 }
 
-static int parse(struct options *options, int argc, char **argv, struct kj_error *error) {
-  static const struct option known[] = {{"node", required_argument, NULL, 'n'},
-                                        {"split", required_argument, NULL, 's'},
-                                        {"ctx", required_argument, NULL, 'c'},
-                                        {"parallel", required_argument, NULL, 'p'},
-                                        {"batch-tokens", required_argument, NULL, 'b'},
-                                        {"threads", required_argument, NULL, 't'},
-                                        {"head-on-last", no_argument, NULL, 'l'},
-                                        {"json", no_argument, NULL, 'j'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-  int option;
-  memset(options, 0, sizeof *options);
-  options->request.parallel = 1;
-  opterr = 0;
-  optind = 0;
-  while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-    int code = parse_option(options, option, error);
-    if (code && option == '?') kj_fail_context(error, "%s", argv[optind - 1]);
-    if (code) return code;
-    if (options->help) return 0;
-  }
-  if (argc - optind != 1) return kj_fail(error, KJ_INVALID, "one MODEL directory is needed");
-  options->model = argv[optind];
+static int take_arguments(void *flags, int count, char **arguments, struct kj_error *error) {
+  struct options *options = flags;
+  if (count != 1) return kj_fail(error, KJ_INVALID, "one MODEL directory is needed");
+  options->model = arguments[0];
   name_nodes(options);
   return 0;
 }
 
-int cmd_plan(int argc, char **argv) {
-  struct kj_error error;
-  struct options options;
+static int run(void *flags, struct kj_error *error) {
+  struct options *options = flags;
   struct checkpoint *checkpoint = NULL;
   struct plan *plan = NULL;
-  if (parse(&options, argc, argv, &error)) {
-    fprintf(stderr, "kaiju plan: %s\nTry: kaiju plan --help\n", error.message);
-    return 2;
-  }
-  if (options.help) return fputs(manual, stdout) == EOF || fflush(stdout);
-
-  int code = checkpoint_open(&checkpoint, options.model, &error);
-  if (!code) code = plan_estimate(&plan, checkpoint, &options.request, &error);
-  if (!code) {
-    if (options.json)
-      code = plan_print_json(plan, stdout, &error);
-    else
-      plan_print(plan, stdout);
-  }
-  if (!code && (ferror(stdout) || fflush(stdout))) code = kj_fail_errno(&error, "write", "standard output");
-  if (!code) code = plan_check_memory(plan, &error);
-  if (code) fprintf(stderr, "kaiju plan: %s\n", error.message);
+  int code = checkpoint_open(&checkpoint, options->model, error);
+  if (!code) code = plan_estimate(&plan, checkpoint, &options->request, error);
+  if (!code && options->json) code = plan_print_json(plan, stdout, error);
+  if (!code && !options->json) plan_print(plan, stdout);
+  if (!code) code = plan_check_memory(plan, error);
   plan_free(plan);
   checkpoint_close(checkpoint);
-  return code != 0;
+  return code;
+}
+
+int cmd_plan(int argc, char **argv) {
+  static const struct option known[] = {
+      {"node", required_argument, NULL, 'n'},         {"split", required_argument, NULL, 's'},
+      {"ctx", required_argument, NULL, 'c'},          {"parallel", required_argument, NULL, 'p'},
+      {"batch-tokens", required_argument, NULL, 'b'}, {"threads", required_argument, NULL, 't'},
+      {"head-on-last", no_argument, NULL, 'l'},       {"json", no_argument, NULL, 'j'},
+      {"help", no_argument, NULL, COMMAND_HELP},      {NULL, 0, NULL, 0}};
+  static const struct command command = {"plan", manual, "", known, take, take_arguments, run};
+  struct options options = {.request.parallel = 1};
+  return command_main(&command, &options, argc, argv);
 }

@@ -1,6 +1,4 @@
 #include <errno.h>
-#include <getopt.h>
-#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -13,11 +11,11 @@
 
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/command.h"
 #include "cmd/conversation.h"
 #include "cmd/engine_flags.h"
 #include "cmd/number.h"
 #include "cmd/progress.h"
-#include "cmd/shipped.h"
 #include "cmd/signals.h"
 
 static const char manual[] =
@@ -47,8 +45,7 @@ enum {
   FLAG_MIN_P,
   FLAG_REPETITION,
   FLAG_SEED,
-  FLAG_QUIET,
-  FLAG_HELP
+  FLAG_QUIET
 };
 
 struct run_flags {
@@ -57,7 +54,7 @@ struct run_flags {
   uint32_t max_tokens, top_k;
   uint64_t seed;
   float temperature, top_p, min_p, repetition_penalty; /* NaN: not given */
-  bool top_k_given, seed_given, raw, quiet, help;
+  bool top_k_given, seed_given, raw, quiet;
 };
 
 struct running {
@@ -84,70 +81,45 @@ static int take_float(const char *option, const char *text, float least, float m
   return 0;
 }
 
-static int take_flag(struct run_flags *flags, int option, struct kj_error *error) {
+static int take(void *context, int option, const char *value, struct kj_error *error) {
+  struct run_flags *flags = context;
   switch (option) {
     case 'p':
-      flags->prompt = optarg;
+      flags->prompt = value;
       return 0;
     case FLAG_SYSTEM:
-      flags->system = optarg;
+      flags->system = value;
       return 0;
     case FLAG_RAW:
       flags->raw = true;
       return 0;
     case FLAG_MAX_TOKENS:
-      return cmd_number("--max-tokens", optarg, 1, UINT32_MAX, &flags->max_tokens, error);
+      return cmd_number("--max-tokens", value, 1, UINT32_MAX, &flags->max_tokens, error);
     case FLAG_TEMPERATURE:
-      return take_float("--temperature", optarg, 0, 100, &flags->temperature, error);
+      return take_float("--temperature", value, 0, 100, &flags->temperature, error);
     case FLAG_TOP_P:
-      return take_float("--top-p", optarg, 0, 1, &flags->top_p, error);
+      return take_float("--top-p", value, 0, 1, &flags->top_p, error);
     case FLAG_TOP_K:
       flags->top_k_given = true;
-      return cmd_number("--top-k", optarg, 0, UINT32_MAX, &flags->top_k, error);
+      return cmd_number("--top-k", value, 0, UINT32_MAX, &flags->top_k, error);
     case FLAG_MIN_P:
-      return take_float("--min-p", optarg, 0, 1, &flags->min_p, error);
+      return take_float("--min-p", value, 0, 1, &flags->min_p, error);
     case FLAG_REPETITION:
-      return take_float("--repetition-penalty", optarg, 0.01f, 100, &flags->repetition_penalty, error);
+      return take_float("--repetition-penalty", value, 0.01f, 100, &flags->repetition_penalty, error);
     case FLAG_SEED:
       flags->seed_given = true;
-      return cmd_number64("--seed", optarg, &flags->seed, error);
+      return cmd_number64("--seed", value, &flags->seed, error);
     case FLAG_QUIET:
       flags->quiet = true;
       return 0;
-    case FLAG_HELP:
-      flags->help = true;
-      return 0;
     default:
-      return engine_flags_take(&flags->engine, option, optarg, error);
+      return engine_flags_take(&flags->engine, option, value, error);
   }
 }
 
-static int parse(struct run_flags *flags, int argc, char **argv, struct kj_error *error) {
-  static const struct option known[] = {{"prompt", required_argument, NULL, 'p'},
-                                        {"system", required_argument, NULL, FLAG_SYSTEM},
-                                        {"raw", no_argument, NULL, FLAG_RAW},
-                                        {"max-tokens", required_argument, NULL, FLAG_MAX_TOKENS},
-                                        {"temperature", required_argument, NULL, FLAG_TEMPERATURE},
-                                        {"top-p", required_argument, NULL, FLAG_TOP_P},
-                                        {"top-k", required_argument, NULL, FLAG_TOP_K},
-                                        {"min-p", required_argument, NULL, FLAG_MIN_P},
-                                        {"repetition-penalty", required_argument, NULL, FLAG_REPETITION},
-                                        {"seed", required_argument, NULL, FLAG_SEED},
-                                        {"quiet", no_argument, NULL, FLAG_QUIET},
-                                        {"help", no_argument, NULL, FLAG_HELP},
-                                        ENGINE_LONG_OPTIONS,
-                                        {NULL, 0, NULL, 0}};
-  int option, code = 0;
-  opterr = 0;
-  optind = 0;
-  while (!code && (option = getopt_long(argc, argv, "p:", known, NULL)) != -1) {
-    code = take_flag(flags, option, error);
-    if (code && option == '?') kj_fail_context(error, "%s", argv[optind - 1]);
-  }
-  if (code || flags->help) return code;
-  if (argc - optind > 1) return kj_fail(error, KJ_INVALID, "unexpected argument \"%s\"", argv[optind + 1]);
-  if (optind < argc) flags->engine.options.model = argv[optind];
-  return 0;
+static int take_arguments(void *context, int count, char **arguments, struct kj_error *error) {
+  struct run_flags *flags = context;
+  return command_take_model(&flags->engine.options.model, count, arguments, error);
 }
 
 static struct sampling choose_sampling(const struct run_flags *flags, const struct config *config) {
@@ -286,15 +258,14 @@ static int open_all(struct running *running, struct run_flags *flags, struct kj_
   return signals_watch(on_signal, running, error);
 }
 
-static int run(struct run_flags *flags, struct kj_error *error) {
+static int run(void *context, struct kj_error *error) {
+  struct run_flags *flags = context;
   struct running running = {.flags = flags, .wake = eventfd(0, EFD_CLOEXEC)};
-  char shipped[PATH_MAX];
-  int code = 0;
   if (running.wake < 0) return kj_fail_errno(error, "create", "an eventfd");
-  if (!flags->engine.options.model) {
-    if ((code = shipped_model(shipped, sizeof shipped, error))) goto done;
-    flags->engine.options.model = shipped;
-  }
+  signals_block();
+  log_set_level(LOG_WARNING);
+  int code = engine_flags_model(&flags->engine, error);
+  if (code) goto done;
   if ((code = open_all(&running, flags, error))) goto done;
   code = engine_run(running.engine, start_conversation, &running, error);
   if (running.thread_started) pthread_join(running.thread, NULL);
@@ -313,23 +284,24 @@ done:
 }
 
 int cmd_run(int argc, char **argv) {
-  struct kj_error error;
+  static const struct option known[] = {{"prompt", required_argument, NULL, 'p'},
+                                        {"system", required_argument, NULL, FLAG_SYSTEM},
+                                        {"raw", no_argument, NULL, FLAG_RAW},
+                                        {"max-tokens", required_argument, NULL, FLAG_MAX_TOKENS},
+                                        {"temperature", required_argument, NULL, FLAG_TEMPERATURE},
+                                        {"top-p", required_argument, NULL, FLAG_TOP_P},
+                                        {"top-k", required_argument, NULL, FLAG_TOP_K},
+                                        {"min-p", required_argument, NULL, FLAG_MIN_P},
+                                        {"repetition-penalty", required_argument, NULL, FLAG_REPETITION},
+                                        {"seed", required_argument, NULL, FLAG_SEED},
+                                        {"quiet", no_argument, NULL, FLAG_QUIET},
+                                        {"help", no_argument, NULL, COMMAND_HELP},
+                                        ENGINE_LONG_OPTIONS,
+                                        {NULL, 0, NULL, 0}};
+  static const struct command command = {"run", manual, "p:", known, take, take_arguments, run};
   struct run_flags flags = {.temperature = NAN, .top_p = NAN, .min_p = NAN, .repetition_penalty = NAN};
   engine_flags_init(&flags.engine);
-  int status = 0;
-  if (parse(&flags, argc, argv, &error)) {
-    fprintf(stderr, "kaiju run: %s\nTry: kaiju run --help\n", error.message);
-    status = 2;
-  } else if (flags.help) {
-    status = fputs(manual, stdout) == EOF;
-  } else {
-    signals_block();
-    log_set_level(LOG_WARNING);
-    if (run(&flags, &error)) {
-      fprintf(stderr, "kaiju run: %s\n", error.message);
-      status = 1;
-    }
-  }
+  int status = command_main(&command, &flags, argc, argv);
   engine_flags_free(&flags.engine);
   return status;
 }

@@ -1,16 +1,14 @@
-#include <getopt.h>
 #include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/command.h"
 #include "cmd/engine_flags.h"
 #include "cmd/number.h"
 #include "cmd/progress.h"
-#include "cmd/shipped.h"
 #include "cmd/signals.h"
 #include "http/server.h"
 
@@ -25,13 +23,12 @@ static const char manual[] =
     "  --port N               (default: 8080; 0: any free one)\n" ENGINE_FLAGS_MANUAL
     "  --help                 this text\n";
 
-enum { FLAG_HOST = 2000, FLAG_PORT, FLAG_HELP };
+enum { FLAG_HOST = 2000, FLAG_PORT };
 
 struct serve_flags {
   struct engine_flags engine;
   const char *host;
   uint32_t port;
-  bool help;
 };
 
 struct serving {
@@ -43,29 +40,22 @@ struct serving {
   uint64_t layers_shown;
 };
 
-static int parse(struct serve_flags *flags, int argc, char **argv, struct kj_error *error) {
-  static const struct option known[] = {{"host", required_argument, NULL, FLAG_HOST},
-                                        {"port", required_argument, NULL, FLAG_PORT},
-                                        {"help", no_argument, NULL, FLAG_HELP},
-                                        ENGINE_LONG_OPTIONS,
-                                        {NULL, 0, NULL, 0}};
-  int option, code = 0;
-  opterr = 0;
-  optind = 0;
-  while (!code && (option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-    if (option == FLAG_HOST)
-      flags->host = optarg;
-    else if (option == FLAG_PORT)
-      code = cmd_number("--port", optarg, 0, 65535, &flags->port, error);
-    else if (option == FLAG_HELP)
-      flags->help = true;
-    else if ((code = engine_flags_take(&flags->engine, option, optarg, error)) && option == '?')
-      kj_fail_context(error, "%s", argv[optind - 1]);
+static int take(void *context, int option, const char *value, struct kj_error *error) {
+  struct serve_flags *flags = context;
+  switch (option) {
+    case FLAG_HOST:
+      flags->host = value;
+      return 0;
+    case FLAG_PORT:
+      return cmd_number("--port", value, 0, 65535, &flags->port, error);
+    default:
+      return engine_flags_take(&flags->engine, option, value, error);
   }
-  if (code || flags->help) return code;
-  if (argc - optind > 1) return kj_fail(error, KJ_INVALID, "unexpected argument \"%s\"", argv[optind + 1]);
-  if (optind < argc) flags->engine.options.model = argv[optind];
-  return 0;
+}
+
+static int take_arguments(void *context, int count, char **arguments, struct kj_error *error) {
+  struct serve_flags *flags = context;
+  return command_take_model(&flags->engine.options.model, count, arguments, error);
 }
 
 static void stop(void *context, int signal) {
@@ -95,15 +85,14 @@ static int open_text(struct serving *serving, const char *model, struct kj_error
   return 0;
 }
 
-static int serve(struct serve_flags *flags, struct kj_error *error) {
+static int run(void *context, struct kj_error *error) {
+  struct serve_flags *flags = context;
   struct serving serving = {0};
   struct engine_options *options = &flags->engine.options;
-  char shipped[PATH_MAX], name[256];
-  int code = 0;
-  if (!options->model) {
-    if ((code = shipped_model(shipped, sizeof shipped, error))) return code;
-    options->model = shipped;
-  }
+  char name[256];
+  int code = engine_flags_model(&flags->engine, error);
+  if (code) return code;
+  signals_block();
   options->on_progress = progress_cluster;
   options->progress_context = &serving.layers_shown;
   if ((code = open_text(&serving, options->model, error))) goto done;
@@ -133,22 +122,15 @@ done:
 }
 
 int cmd_serve(int argc, char **argv) {
-  struct kj_error error;
+  static const struct option known[] = {{"host", required_argument, NULL, FLAG_HOST},
+                                        {"port", required_argument, NULL, FLAG_PORT},
+                                        {"help", no_argument, NULL, COMMAND_HELP},
+                                        ENGINE_LONG_OPTIONS,
+                                        {NULL, 0, NULL, 0}};
+  static const struct command command = {"serve", manual, "", known, take, take_arguments, run};
   struct serve_flags flags = {.host = "127.0.0.1", .port = 8080};
   engine_flags_init(&flags.engine);
-  int status = 0;
-  if (parse(&flags, argc, argv, &error)) {
-    fprintf(stderr, "kaiju serve: %s\nTry: kaiju serve --help\n", error.message);
-    status = 2;
-  } else if (flags.help) {
-    status = fputs(manual, stdout) == EOF;
-  } else {
-    signals_block();
-    if (serve(&flags, &error)) {
-      fprintf(stderr, "kaiju serve: %s\n", error.message);
-      status = 1;
-    }
-  }
+  int status = command_main(&command, &flags, argc, argv);
   engine_flags_free(&flags.engine);
   return status;
 }

@@ -1,13 +1,12 @@
 #include "model/synth.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/command.h"
 #include "cmd/number.h"
 #include "model/plan.h"
 
@@ -28,11 +27,6 @@ static const char manual[] =
     "  --tokenizer DIR    copy the tokenizer's files from this directory\n"
     "  --help             this text\n";
 
-struct options {
-  struct synth_request request;
-  bool help;
-};
-
 /* A line on a terminal that is rewritten a few times a second. */
 struct progress {
   bool terminal;
@@ -50,84 +44,65 @@ static void show(void *context, uint64_t done, uint64_t total) {
           seconds > 0 ? (double)done * 1e-6 / seconds : 0.0, done < total ? "" : "\n");
 }
 
-static int parse_option(struct options *options, int option, struct kj_error *error) {
-  struct synth_request *request = &options->request;
+static int take(void *flags, int option, const char *value, struct kj_error *error) {
+  struct synth_request *request = flags;
   switch (option) {
     case 'c':
-      request->config_path = optarg;
+      request->config_path = value;
       return 0;
     case 'l':
-      return cmd_number("--layers", optarg, 1, CONFIG_MAX_LAYERS, &request->layers, error);
+      return cmd_number("--layers", value, 1, CONFIG_MAX_LAYERS, &request->layers, error);
     case 's':
-      return cmd_number64("--seed", optarg, &request->seed, error);
+      return cmd_number64("--seed", value, &request->seed, error);
     case 'b':
-      return cmd_number("--bits", optarg, 1, 32, &request->bits, error);
+      return cmd_number("--bits", value, 1, 32, &request->bits, error);
     case 'g':
-      return cmd_number("--group", optarg, 1, 1024, &request->group, error);
+      return cmd_number("--group", value, 1, 1024, &request->group, error);
     case 'z':
-      return plan_parse_size(optarg, &request->shard_bytes, error);
+      return plan_parse_size(value, &request->shard_bytes, error);
     case 't':
-      request->tokenizer = optarg;
+      request->tokenizer = value;
       return 0;
     case 'p':
       request->sparse = true;
       return 0;
-    case 'h':
-      options->help = true;
-      return 0;
     default:
-      return kj_fail(error, KJ_INVALID, "unknown option or missing value");
+      return command_unknown_option(error);
   }
 }
 
-static int parse(struct options *options, int argc, char **argv, struct kj_error *error) {
-  static const struct option known[] = {{"config", required_argument, NULL, 'c'},
-                                        {"layers", required_argument, NULL, 'l'},
-                                        {"seed", required_argument, NULL, 's'},
-                                        {"bits", required_argument, NULL, 'b'},
-                                        {"group", required_argument, NULL, 'g'},
-                                        {"sparse", no_argument, NULL, 'p'},
-                                        {"shard-size", required_argument, NULL, 'z'},
-                                        {"tokenizer", required_argument, NULL, 't'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
-  int option;
-  memset(options, 0, sizeof *options);
-  opterr = 0;
-  optind = 0;
-  while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-    int code = parse_option(options, option, error);
-    if (code && option == '?') kj_fail_context(error, "%s", argv[optind - 1]);
-    if (code) return code;
-    if (options->help) return 0;
-  }
-  int needed = options->request.config_path ? 1 : 2;
-  if (argc - optind != needed)
+static int take_arguments(void *flags, int count, char **arguments, struct kj_error *error) {
+  struct synth_request *request = flags;
+  int needed = request->config_path ? 1 : 2;
+  if (count != needed)
     return kj_fail(error, KJ_INVALID,
                    needed == 1 ? "with --config, one DIR is needed" : "a SHAPE and a DIR are needed");
-  if (needed == 2) options->request.shape = argv[optind];
-  options->request.directory = argv[argc - 1];
+  if (needed == 2) request->shape = arguments[0];
+  request->directory = arguments[count - 1];
+  return 0;
+}
+
+static int run(void *flags, struct kj_error *error) {
+  struct synth_request *request = flags;
+  struct progress progress = {.terminal = isatty(STDERR_FILENO), .begin = clock_seconds()};
+  request->progress = show;
+  request->context = &progress;
+  int code = synth_write(request, error);
+  if (code) return code;
+  bool large = progress.total >= 1000000000;
+  printf("%s: %.3f %s of weights%s\n", request->directory, (double)progress.total * (large ? 1e-9 : 1e-6),
+         large ? "GB" : "MB", request->sparse ? ", all holes" : "");
   return 0;
 }
 
 int cmd_synth(int argc, char **argv) {
-  struct kj_error error;
-  struct options options;
-  if (parse(&options, argc, argv, &error)) {
-    fprintf(stderr, "kaiju synth: %s\nTry: kaiju synth --help\n", error.message);
-    return 2;
-  }
-  if (options.help) return fputs(manual, stdout) == EOF || fflush(stdout);
-
-  struct progress progress = {.terminal = isatty(STDERR_FILENO), .begin = clock_seconds()};
-  options.request.progress = show;
-  options.request.context = &progress;
-  if (synth_write(&options.request, &error)) {
-    fprintf(stderr, "kaiju synth: %s\n", error.message);
-    return 1;
-  }
-  bool large = progress.total >= 1000000000;
-  printf("%s: %.3f %s of weights%s\n", options.request.directory, (double)progress.total * (large ? 1e-9 : 1e-6),
-         large ? "GB" : "MB", options.request.sparse ? ", all holes" : "");
-  return fflush(stdout) ? 1 : 0;
+  static const struct option known[] = {
+      {"config", required_argument, NULL, 'c'},     {"layers", required_argument, NULL, 'l'},
+      {"seed", required_argument, NULL, 's'},       {"bits", required_argument, NULL, 'b'},
+      {"group", required_argument, NULL, 'g'},      {"sparse", no_argument, NULL, 'p'},
+      {"shard-size", required_argument, NULL, 'z'}, {"tokenizer", required_argument, NULL, 't'},
+      {"help", no_argument, NULL, COMMAND_HELP},    {NULL, 0, NULL, 0}};
+  static const struct command command = {"synth", manual, "", known, take, take_arguments, run};
+  struct synth_request request = {0};
+  return command_main(&command, &request, argc, argv);
 }

@@ -39,7 +39,7 @@ static struct value method_items(struct run *run, struct value object, const str
 /* Values never change, so a copy is the value itself. */
 static struct value method_copy(struct run *run, struct value object, const struct arguments *arguments) {
   struct value none;
-  bind(run, arguments, "", 0, &none);
+  (void)bind(run, arguments, "", 0, &none); /* the run remembers a failure */
   return object;
 }
 
@@ -83,7 +83,7 @@ static struct value method_changed(struct run *run, struct value object, const s
 static struct value method_next(struct run *run, struct value object, const struct arguments *arguments) {
   struct value none;
   struct cycler *cycler = object.cycler;
-  bind(run, arguments, "", 0, &none);
+  (void)bind(run, arguments, "", 0, &none); /* the run remembers a failure */
   struct value item = cycler->items[cycler->position];
   cycler->position = (cycler->position + 1) % cycler->count;
   return item;
@@ -91,7 +91,7 @@ static struct value method_next(struct run *run, struct value object, const stru
 
 static struct value method_reset(struct run *run, struct value object, const struct arguments *arguments) {
   struct value none;
-  bind(run, arguments, "", 0, &none);
+  (void)bind(run, arguments, "", 0, &none); /* the run remembers a failure */
   object.cycler->position = 0;
   return value_none();
 }
