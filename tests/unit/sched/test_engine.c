@@ -275,21 +275,21 @@ static void test_status_adds_up(void **state) {
   assert_int_equal(after.node_count, 1);
 }
 
-/* Alone in an engine of one place and one chunk, and all at once in one of three places: the same tokens. */
+/* One after the other, and all at once in one with room for more than it takes logits of at a time. */
 static void test_same_tokens_alone_and_together(void **state) {
-  enum { COUNT = 7 };
+  enum { COUNT = 12 };
   static struct client together[COUNT], alone[COUNT];
-  const uint32_t prompts[COUNT] = {1, 33, 64, 65, 90, 12, 128};
-  for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(submit(*state, &together[i], prompts[i], 12, i + 1), 0);
-  struct running *other = start(1, 512);
+  const uint32_t prompts[COUNT] = {1, 33, 64, 65, 90, 12, 128, 2, 3, 4, 5, 6};
+  struct running *crowded = start(COUNT, 64);
+  for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(submit(crowded, &together[i], prompts[i], 6 + i, i + 1), 0);
   for (uint32_t i = 0; i < COUNT; i++) {
-    assert_int_equal(submit(other, &alone[i], prompts[i], 12, i + 1), 0);
-    assert_ended(&alone[i], FINISH_LENGTH, 12);
-    assert_ended(&together[i], FINISH_LENGTH, 12);
-    assert_memory_equal(alone[i].tokens, together[i].tokens, 12 * sizeof(uint32_t));
-    assert_true(i == 0 || memcmp(alone[i].tokens, alone[i - 1].tokens, 12 * sizeof(uint32_t)) != 0);
+    assert_int_equal(submit(*state, &alone[i], prompts[i], 6 + i, i + 1), 0);
+    assert_ended(&alone[i], FINISH_LENGTH, 6 + i);
+    assert_ended(&together[i], FINISH_LENGTH, 6 + i);
+    assert_memory_equal(alone[i].tokens, together[i].tokens, (6 + i) * sizeof(uint32_t));
+    assert_true(i == 0 || memcmp(alone[i].tokens, alone[i - 1].tokens, 6 * sizeof(uint32_t)) != 0);
   }
-  stop(other);
+  stop(crowded);
 }
 
 enum { THREADS = 6, REQUESTS = 8 };
