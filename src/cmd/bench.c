@@ -121,6 +121,10 @@ static int run_round(struct benching *benching, uint32_t *tokens, uint32_t index
     code = benching->error.code;
   else if (benching->finish != FINISH_LENGTH)
     code = kj_fail(&benching->error, KJ_CANCELLED, "stopped");
+  else if (benching->completion_tokens != flags->tokens)
+    code = kj_fail(&benching->error, KJ_INVALID,
+                   "%u prompt tokens and %u more do not fit the context of %u; give a larger --ctx",
+                   flags->prompt_tokens, flags->tokens, engine_context(benching->engine));
   pthread_mutex_unlock(&benching->mutex);
   return code;
 }
@@ -175,7 +179,8 @@ static int bytes_per_token(const struct engine_options *options, uint64_t *bytes
   return code;
 }
 
-static int print_results(const struct benching *benching, double bandwidth, uint64_t bytes, struct kj_error *error) {
+static int print_results(const struct benching *benching, double bandwidth, uint64_t bytes, uint64_t peak,
+                         struct kj_error *error) {
   const struct bench_flags *flags = benching->flags;
   struct engine_status status;
   engine_get_status(benching->engine, &status);
@@ -189,7 +194,7 @@ static int print_results(const struct benching *benching, double bandwidth, uint
     printf("  weights      %9.3f GB a token, %.2f GB/s\n", (double)bytes * 1e-9, achieved * 1e-9);
     printf("  read speed   %9.2f GB/s of this machine's memory; decode uses %.0f %% of it\n", bandwidth * 1e-9,
            achieved / bandwidth * 100);
-    printf("  peak memory  %9.2f GB\n", (double)memory_peak() * 1e-9);
+    printf("  peak memory  %9.2f GB\n", (double)peak * 1e-9);
     return 0;
   }
   json_t *object = json_pack(
@@ -197,7 +202,7 @@ static int print_results(const struct benching *benching, double bandwidth, uint
       status.nodes[0].engine, "prompt_tokens", (int)flags->prompt_tokens, "tokens", (int)flags->tokens, "rounds",
       (int)flags->rounds, "prefill_tokens_per_second", prefill, "decode_tokens_per_second", decode, "bytes_per_token",
       (json_int_t)bytes, "achieved_bytes_per_second", achieved, "read_bytes_per_second", bandwidth,
-      "share_of_read_speed", achieved / bandwidth, "peak_memory", (json_int_t)memory_peak());
+      "share_of_read_speed", achieved / bandwidth, "peak_memory", (json_int_t)peak);
   int failed = !object || json_dumpf(object, stdout, JSON_INDENT(2)) || putchar('\n') == EOF;
   json_decref(object);
   return failed ? kj_fail(error, KJ_IO, "cannot print the results") : 0;
@@ -223,13 +228,6 @@ static int run(void *context, struct kj_error *error) {
   pthread_mutex_init(&benching->mutex, NULL);
   pthread_cond_init(&benching->news, NULL);
   if ((code = bytes_per_token(options, &bytes, error))) goto done;
-  if ((code = threads_create(&threads, options->threads, error))) goto done;
-  double bandwidth = bandwidth_measure(threads, BANDWIDTH_BYTES);
-  threads_destroy(threads);
-  if (bandwidth <= 0) {
-    code = kj_fail_memory(error, "the buffer that the read speed is measured on");
-    goto done;
-  }
   if ((code = engine_create(&benching->engine, options, error))) goto done;
   if ((code = signals_watch(stop, benching->engine, error))) goto done;
   code = engine_run(benching->engine, start_rounds, benching, error);
@@ -239,7 +237,15 @@ static int run(void *context, struct kj_error *error) {
     code = benching->code;
   }
   if (!code && !benching->thread_started) code = kj_fail(error, KJ_CANCELLED, "stopped");
-  if (!code) code = print_results(benching, bandwidth, bytes, error);
+  if (code) goto done;
+  uint64_t peak = memory_peak(); /* before the measurement's own buffer */
+  if ((code = threads_create(&threads, options->threads, error))) goto done;
+  double bandwidth = bandwidth_measure(threads, BANDWIDTH_BYTES);
+  threads_destroy(threads);
+  if (bandwidth <= 0)
+    code = kj_fail_memory(error, "the buffer that the read speed is measured on");
+  else
+    code = print_results(benching, bandwidth, bytes, peak, error);
 done:
   signals_unwatch();
   engine_destroy(benching->engine);

@@ -113,7 +113,8 @@ static int print_reply(struct conversation *conversation, FILE *file, struct buf
   struct detokenizer *detokenizer;
   int code = detokenizer_create(&detokenizer, conversation->options.tokenizer, NULL, 0, error);
   bool done = false;
-  /* Also without a detokenizer the last event must be waited for: the engine holds a pointer to us. */
+  if (code) engine_cancel(conversation->options.engine, conversation->request);
+  /* Also then the last event must be waited for: the engine holds a pointer to us. */
   while (!done) {
     size_t printed = reply->length;
     pthread_mutex_lock(&conversation->mutex);
@@ -125,8 +126,11 @@ static int print_reply(struct conversation *conversation, FILE *file, struct buf
     done = conversation->finish != FINISH_NONE;
     pthread_mutex_unlock(&conversation->mutex);
     if (done && detokenizer) detokenizer_finish(detokenizer, reply);
-    fwrite(buffer_text(reply) + printed, 1, reply->length - printed, file);
-    fflush(file);
+    size_t length = reply->length - printed;
+    if (!code && (fwrite(buffer_text(reply) + printed, 1, length, file) < length || fflush(file))) {
+      code = kj_fail_errno(error, "write", "the reply");
+      engine_cancel(conversation->options.engine, conversation->request);
+    }
   }
   detokenizer_free(detokenizer);
   return code;
@@ -179,11 +183,11 @@ int conversation_say(struct conversation *conversation, const char *prompt, FILE
       code = kj_fail(error, conversation->error.code, "%s", conversation->error.message);
     fill_statistics(conversation, statistics);
   }
-  if (chat && code)
-    json_array_remove(conversation->messages, json_array_size(conversation->messages) - 1);
-  else if (chat)
-    json_array_append_new(conversation->messages,
-                          json_pack("{s:s, s:s%}", "role", "assistant", "content", buffer_text(&reply), reply.length));
+  bool kept = false;
+  if (chat && !code)
+    kept = json_array_append_new(conversation->messages, json_pack("{s:s, s:s%}", "role", "assistant", "content",
+                                                                   buffer_text(&reply), reply.length)) == 0;
+  if (chat && !kept) json_array_remove(conversation->messages, json_array_size(conversation->messages) - 1);
 done:
   token_list_free(&tokens);
   buffer_free(&reply);

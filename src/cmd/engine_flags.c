@@ -10,7 +10,6 @@
 
 void engine_flags_init(struct engine_flags *flags) {
   memset(flags, 0, sizeof *flags);
-  flags->options.context = DEFAULT_CONTEXT;
   flags->options.nodes = flags->nodes;
 }
 

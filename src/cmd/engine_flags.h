@@ -28,9 +28,6 @@ enum {
   FLAG_DEADLINE
 };
 
-/* Sequences longer than this are not provided for unless --ctx asks: their KV cache would take most of the memory. */
-enum { DEFAULT_CONTEXT = 32768 };
-
 #define ENGINE_LONG_OPTIONS                                                                                         \
   {"nodes", required_argument, NULL, FLAG_NODES}, {"split", required_argument, NULL, FLAG_SPLIT},                   \
       {"ctx", required_argument, NULL, FLAG_CTX}, {"parallel", required_argument, NULL, FLAG_PARALLEL},             \
@@ -44,7 +41,8 @@ enum { DEFAULT_CONTEXT = 32768 };
   }
 
 #define ENGINE_FLAGS_MANUAL                                                                                          \
-  "  --nodes HOST:PORT,...  the other nodes, in the order of their stages (start them with: kaiju node)\n"           \
+  "  --nodes HOST:PORT,...  the other nodes (kaiju node), by addresses that all of them can reach, in the order of " \
+  "stages\n"                                                                                                         \
   "  --split N,N,...        layers of each node, the lead first; default: the fastest split that fits\n"             \
   "  --ctx N                tokens of a sequence at most (default: the model's maximum, or 32768 if that is less)\n" \
   "  --parallel N           sequences that run at once (default: 1); more wait\n"                                    \

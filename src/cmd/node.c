@@ -58,10 +58,7 @@ static void stop(void *context, int signal) {
   node_stop(context);
 }
 
-static void show_progress(void *context, uint32_t done, uint32_t total) {
-  (void)context;
-  progress_layers("loading", done, total);
-}
+static void show_progress(void *context, uint32_t done, uint32_t total) { progress_layers(context, done, total); }
 
 static int run(void *context, struct kj_error *error) {
   struct node_flags *flags = context;
@@ -69,6 +66,7 @@ static int run(void *context, struct kj_error *error) {
   int code = engine_flags_model(&flags->shared, error);
   if (code) return code;
   const struct engine_options *shared = &flags->shared.options;
+  struct progress progress = {0};
   struct node_options options = {.model = shared->model,
                                  .listen = flags->listen,
                                  .threads = shared->threads,
@@ -78,7 +76,8 @@ static int run(void *context, struct kj_error *error) {
                                  .provider = shared->provider,
                                  .key = shared->key,
                                  .deadline = shared->deadline,
-                                 .on_progress = show_progress};
+                                 .on_progress = show_progress,
+                                 .context = &progress};
   struct node *node;
   signals_block();
   if ((code = node_create(&node, &options, bound, sizeof bound, error))) return code;

@@ -1,18 +1,57 @@
 #include "cmd/progress.h"
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/log.h"
 
-enum { BAR_WIDTH = 20 };
+enum { WIDEST_BAR = 20, NARROWEST_BAR = 4 };
 
-static void append_bar(struct buffer *line, const char *label, uint32_t done, uint32_t total) {
-  buffer_append_format(line, "%s ", label);
-  uint32_t full = total ? done * BAR_WIDTH / total : BAR_WIDTH;
-  for (uint32_t i = 0; i < BAR_WIDTH; i++) buffer_append_text(line, i < full ? "█" : "░");
-  buffer_append_format(line, " %u/%u  ", done, total);
+/* Seconds between two lines in a log. */
+static const double LOG_INTERVAL = 2;
+
+static size_t terminal_columns(void) {
+  struct winsize size;
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* "name ███░░ 3/5 " in at most `columns` columns, the name cut where it must be. */
+static void append_bar(struct buffer *line, const char *name, uint32_t done, uint32_t total, size_t columns) {
+  char numbers[32];
+  size_t taken = (size_t)snprintf(numbers, sizeof numbers, " %u/%u ", done, total);
+  size_t name_length = strlen(name);
+  size_t left = columns > taken + 2 ? columns - taken - 2 : 0;
+  size_t width = left > name_length + NARROWEST_BAR ? left - name_length : NARROWEST_BAR;
+  if (width > WIDEST_BAR) width = WIDEST_BAR;
+  if (name_length + width > left) name_length = left > width ? left - width : 0;
+  buffer_append(line, name, name_length);
+  buffer_append_text(line, " ");
+  size_t full = total ? (size_t)done * width / total : width;
+  for (size_t i = 0; i < width; i++) buffer_append_text(line, i < full ? "█" : "░");
+  buffer_append_text(line, numbers);
+}
+
+static void append_part(struct buffer *line, const char *name, uint32_t done, uint32_t total, size_t nodes) {
+  if (isatty(STDERR_FILENO)) {
+    append_bar(line, name, done, total, (terminal_columns() - 1) / nodes);
+  } else {
+    buffer_append_format(line, "%s%s%s%u of %u", line->length ? ", " : "", name, *name ? " " : "", done, total);
+  }
+}
+
+/* Is this news to show: on a terminal always, in a log not more often than is useful? */
+static bool due(struct progress *progress, uint64_t done, uint64_t total) {
+  double now = clock_seconds();
+  if (done == progress->layers) return false;
+  if (!isatty(STDERR_FILENO) && done < total && now - progress->at < LOG_INTERVAL) return false;
+  progress->layers = done;
+  progress->at = now;
+  return true;
 }
 
 static void show(struct buffer *line, bool finished) {
@@ -23,31 +62,24 @@ static void show(struct buffer *line, bool finished) {
   buffer_free(line);
 }
 
-void progress_layers(const char *label, uint32_t done, uint32_t total) {
+void progress_layers(struct progress *progress, uint32_t done, uint32_t total) {
+  if (!due(progress, done, total)) return;
   struct buffer line = {0};
-  if (isatty(STDERR_FILENO))
-    append_bar(&line, label, done, total);
-  else
-    buffer_append_format(&line, "%s %u of %u", label, done, total);
+  append_part(&line, "", done, total, 1);
   show(&line, done == total);
 }
 
 void progress_cluster(void *context, const struct engine_status *status) {
-  uint64_t *shown = context; /* layers shown so far, so that a line is printed only for news */
   uint64_t done = 0, total = 0;
   for (size_t i = 0; i < status->node_count; i++) {
     done += status->nodes[i].layers_warm;
     total += status->nodes[i].layer_count;
   }
-  if (done == *shown || status->state != ENGINE_LOADING) return;
-  *shown = done;
+  if (status->state != ENGINE_LOADING || !due(context, done, total)) return;
   struct buffer line = {0};
   for (size_t i = 0; i < status->node_count; i++) {
     const struct engine_node_status *node = &status->nodes[i];
-    if (isatty(STDERR_FILENO))
-      append_bar(&line, node->name, node->layers_warm, node->layer_count);
-    else
-      buffer_append_format(&line, "%s%s %u of %u", i ? ", " : "", node->name, node->layers_warm, node->layer_count);
+    append_part(&line, node->name, node->layers_warm, node->layer_count, status->node_count);
   }
   show(&line, done == total);
 }

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +64,9 @@ struct running {
   struct tokenizer *tokenizer;
   struct chat_template *chat;
   struct conversation *conversation;
-  int wake; /* eventfd that ends the wait for a line */
-  uint64_t layers_shown;
+  atomic_bool ending; /* by a signal */
+  int wake;           /* eventfd that ends the wait for a line */
+  struct progress progress;
   pthread_t thread; /* of the conversation */
   bool thread_started;
   int code; /* of the conversation */
@@ -140,6 +142,19 @@ static struct sampling choose_sampling(const struct run_flags *flags, const stru
   return sampling;
 }
 
+/* Bytes of standard input; 0 at its end or when the program is to end, -1 on an error. */
+static ssize_t read_input(struct running *running, char *bytes, size_t size) {
+  for (;;) {
+    struct pollfd files[] = {{STDIN_FILENO, POLLIN, 0}, {running->wake, POLLIN, 0}};
+    if (poll(files, 2, -1) < 0) {
+      if (errno == EINTR) continue;
+      return -1;
+    }
+    if (files[1].revents) return 0;
+    if (files[0].revents) return read(STDIN_FILENO, bytes, size);
+  }
+}
+
 /* One line from standard input without its newline; false at the end of the input or when the program is to end. */
 static bool read_line(struct running *running, struct buffer *pending, struct buffer *line) {
   buffer_clear(line);
@@ -151,12 +166,8 @@ static bool read_line(struct running *running, struct buffer *pending, struct bu
       buffer_consume(pending, length + 1);
       return true;
     }
-    struct pollfd files[] = {{STDIN_FILENO, POLLIN, 0}, {running->wake, POLLIN, 0}};
-    if (poll(files, 2, -1) < 0 && errno != EINTR) return false;
-    if (files[1].revents) return false;
-    if (!files[0].revents) continue;
     char bytes[4096];
-    ssize_t count = read(STDIN_FILENO, bytes, sizeof bytes);
+    ssize_t count = read_input(running, bytes, sizeof bytes);
     if (count <= 0) {
       buffer_append(line, buffer_text(pending), pending->length);
       buffer_clear(pending);
@@ -186,9 +197,13 @@ static int say_all_of_input(struct running *running) {
   struct buffer text = {0};
   char bytes[4096];
   ssize_t count;
-  while ((count = read(STDIN_FILENO, bytes, sizeof bytes)) > 0) buffer_append(&text, bytes, (size_t)count);
-  int code;
-  if (buffer_failed(&text))
+  while ((count = read_input(running, bytes, sizeof bytes)) > 0) buffer_append(&text, bytes, (size_t)count);
+  int code = 0;
+  if (count < 0)
+    code = kj_fail_errno(&running->error, "read", "standard input");
+  else if (atomic_load(&running->ending)) /* told to end before the prompt was complete */
+    code = 0;
+  else if (buffer_failed(&text))
     code = kj_fail_memory(&running->error, "the prompt");
   else if (memchr(buffer_text(&text), '\0', text.length))
     code = kj_fail(&running->error, KJ_INVALID, "the prompt on standard input contains a NUL byte");
@@ -215,6 +230,8 @@ static void *converse(void *context) {
     }
     putchar('\n');
   }
+  /* What a signal cut short is no failure. */
+  if (running->code == KJ_CANCELLED && atomic_load(&running->ending)) running->code = 0;
   buffer_free(&pending);
   buffer_free(&line);
   engine_stop(running->engine);
@@ -233,6 +250,7 @@ static void start_conversation(void *context) {
 static void on_signal(void *context, int signal) {
   struct running *running = context;
   if (signal == SIGINT && conversation_cancel(running->conversation)) return;
+  atomic_store(&running->ending, true);
   uint64_t one = 1;
   ssize_t ignored = write(running->wake, &one, sizeof one);
   (void)ignored;
@@ -242,7 +260,7 @@ static void on_signal(void *context, int signal) {
 static int open_all(struct running *running, struct run_flags *flags, struct kj_error *error) {
   struct engine_options *options = &flags->engine.options;
   options->on_progress = isatty(STDERR_FILENO) ? progress_cluster : NULL;
-  options->progress_context = &running->layers_shown;
+  options->progress_context = &running->progress;
   int code = tokenizer_load(&running->tokenizer, options->model, error);
   if (!code && !flags->raw) code = chat_template_load(&running->chat, options->model, error);
   if (!code) code = engine_create(&running->engine, options, error);

@@ -37,7 +37,7 @@ struct serving {
   struct chat_template *chat;
   struct http_server *server;
   char url[300];
-  uint64_t layers_shown;
+  struct progress progress;
 };
 
 static int take(void *context, int option, const char *value, struct kj_error *error) {
@@ -94,7 +94,7 @@ static int run(void *context, struct kj_error *error) {
   if (code) return code;
   signals_block();
   options->on_progress = progress_cluster;
-  options->progress_context = &serving.layers_shown;
+  options->progress_context = &serving.progress;
   if ((code = open_text(&serving, options->model, error))) goto done;
   if ((code = engine_create(&serving.engine, options, error))) goto done;
   if ((code = signals_watch(stop, serving.engine, error))) goto done;

@@ -285,8 +285,8 @@ static int start_thread(struct link_hub *hub, struct kj_error *error) {
 }
 
 static int read_options(struct link_hub *hub, const struct link_options *options, struct kj_error *error) {
-  double heartbeat = options->heartbeat == 0 ? 1 : options->heartbeat;
   double deadline = options->deadline == 0 ? 10 : options->deadline;
+  double heartbeat = options->heartbeat == 0 ? fmin(1, deadline / 4) : options->heartbeat;
   if (!(heartbeat > 0) || !(deadline > heartbeat) || !(deadline < 1e6))
     return kj_fail(error, KJ_INVALID,
                    "heartbeats every %g s and a deadline of %g s: both must be positive, and the deadline longer",

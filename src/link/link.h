@@ -31,7 +31,7 @@ struct link_options {
    * because RDMA has no loopback addresses. All nodes of a cluster must use the same. */
   const char *provider;
   const uint8_t *key;            /* [LINK_KEY_BYTES] or NULL */
-  double heartbeat;              /* seconds between signs of life; 0: 1 */
+  double heartbeat;              /* seconds between signs of life; 0: 1, or a quarter of a deadline below 4 */
   double deadline;               /* seconds of silence after which a link is down; 0: 10 */
   void (*notify)(void *context); /* may be NULL */
   void *context;

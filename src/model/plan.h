@@ -30,7 +30,7 @@ enum {
 };
 
 struct plan_node {
-  char name[64];    /* not empty, unique */
+  char name[128];   /* not empty, unique */
   uint64_t memory;  /* ceiling; 0: unknown, not checked */
   double bandwidth; /* bytes a second; 0: as the slowest node that has one */
   uint32_t threads; /* for the scratch memory; 0: PLAN_DEFAULT_THREADS */

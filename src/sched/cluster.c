@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* Seconds between attempts to reach a node. */
-static const double RETRY_INTERVAL = 0.5;
+/* Seconds between attempts to reach a node, and, rising from there, between epochs that fail one after the other. */
+static const double RETRY_INTERVAL = 0.5, LONGEST_RETRY_INTERVAL = 5;
 
 struct cluster {
   struct cluster_options options;
@@ -19,6 +19,7 @@ struct cluster {
   size_t count;
   bool introduced, assigned, ready; /* reported, of the current epoch */
   bool failed;                      /* reported; nothing more happens until cluster_begin */
+  double retry_interval;            /* before the next epoch */
   uint32_t hidden;
   uint64_t expected_number;
   uint32_t expected_outputs;
@@ -41,6 +42,7 @@ int cluster_open(struct cluster **result, const struct cluster_options *options,
     cluster_close(cluster);
     return code;
   }
+  cluster->retry_interval = RETRY_INTERVAL;
   randombytes_buf(&cluster->session, sizeof cluster->session);
   *result = cluster;
   return 0;
@@ -75,8 +77,9 @@ void cluster_begin(struct cluster *cluster) {
   for (size_t i = 0; i < cluster->count; i++) {
     if (cluster->nodes[i].link) link_close(cluster->hub, cluster->nodes[i].link);
     forget_node(&cluster->nodes[i]);
-    cluster->nodes[i].retry_at = cluster->epoch ? clock_seconds() + RETRY_INTERVAL : 0;
+    cluster->nodes[i].retry_at = cluster->epoch ? clock_seconds() + cluster->retry_interval : 0;
   }
+  if (cluster->epoch) cluster->retry_interval = fmin(2 * cluster->retry_interval, LONGEST_RETRY_INTERVAL);
   cluster->epoch++;
   cluster->introduced = cluster->assigned = cluster->ready = cluster->failed = false;
 }
@@ -91,6 +94,17 @@ static void fail(struct cluster *cluster, struct cluster_event *event, const str
   cluster->failed = true;
   event->kind = CLUSTER_FAILED;
   event->error = *error;
+}
+
+/* The node could not be reached; it is tried again. */
+static void miss(struct cluster_node *node, struct cluster_event *event, const struct kj_error *error) {
+  char reason[sizeof node->unreached];
+  snprintf(reason, sizeof reason, "%.*s", (int)sizeof reason - 1, error->message);
+  node->retry_at = clock_seconds() + RETRY_INTERVAL;
+  event->kind = CLUSTER_UNREACHED;
+  event->error = *error;
+  event->news = strcmp(node->unreached, reason) != 0;
+  memcpy(node->unreached, reason, sizeof reason);
 }
 
 static int introduce(struct cluster *cluster, const struct cluster_node *node, struct kj_error *error) {
@@ -156,7 +170,8 @@ static int handle_frame(struct cluster *cluster, struct cluster_node *node, cons
   struct message_ready ready;
   struct message_fail failure;
   int code = 0;
-  if (frame->type != MESSAGE_INTRODUCE && frame->epoch != cluster->epoch) return 0; /* of an epoch that is over */
+  bool of_the_epoch = frame->type != MESSAGE_INTRODUCE && frame->type != MESSAGE_FAIL;
+  if (of_the_epoch && frame->epoch != cluster->epoch) return 0;
   switch (frame->type) {
     case MESSAGE_INTRODUCE:
       code = message_decode_introduce(&node->introduction, frame->payload, frame->length, error);
@@ -204,7 +219,8 @@ static void handle_event(struct cluster *cluster, struct link_event *link, struc
   switch (link->kind) {
     case LINK_UP:
       node->up = true;
-      if (introduce(cluster, node, &error)) fail(cluster, event, &error);
+      /* A link that has gone meanwhile is reported as LINK_DOWN. */
+      if (introduce(cluster, node, &error) && error.code != KJ_NETWORK) fail(cluster, event, &error);
       return;
     case LINK_FRAME:
       if (handle_frame(cluster, node, link, event, &error)) {
@@ -214,9 +230,7 @@ static void handle_event(struct cluster *cluster, struct link_event *link, struc
       return;
     case LINK_DOWN:
       forget_node(node);
-      node->retry_at = clock_seconds() + RETRY_INTERVAL;
-      event->error = link->error;
-      event->kind = CLUSTER_UNREACHED;
+      miss(node, event, &link->error);
       if (cluster->introduced || link->error.code == KJ_REFUSED || link->error.code == KJ_UNSUPPORTED)
         fail(cluster, event, &link->error);
       return;
@@ -232,9 +246,7 @@ static void connect_due(struct cluster *cluster, struct cluster_event *event) {
     struct kj_error error;
     if (link_connect(cluster->hub, node->address, &node->link, &error)) {
       node->link = 0;
-      node->retry_at = now + RETRY_INTERVAL;
-      event->error = error;
-      event->kind = CLUSTER_UNREACHED;
+      miss(node, event, &error);
       if (error.code == KJ_INVALID || error.code == KJ_REFUSED) fail(cluster, event, &error);
     }
   }
@@ -255,6 +267,7 @@ void cluster_poll(struct cluster *cluster, struct cluster_event *event) {
     event->kind = CLUSTER_INTRODUCED;
   } else if (!cluster->ready && cluster->assigned && all(cluster, node_ready)) {
     cluster->ready = true;
+    cluster->retry_interval = RETRY_INTERVAL;
     event->kind = CLUSTER_READY;
   }
 }

@@ -3,7 +3,8 @@
  * An epoch goes: every node connected and introduced (CLUSTER_INTRODUCED) → cluster_assign → every node ready
  * (CLUSTER_READY) → micro-batches out, results in. Anything that goes wrong with any node is reported once as
  * CLUSTER_FAILED; the caller then calls cluster_begin for the next epoch, which drops what is left of the old one. Used
- * by the engine's thread alone; nothing here blocks.
+ * by the engine's thread alone; nothing here waits for a node, though looking up a name may take as long as the name
+ * server.
  */
 #ifndef KAIJU_SCHED_CLUSTER_H
 #define KAIJU_SCHED_CLUSTER_H
@@ -28,13 +29,14 @@ enum cluster_event_kind {
   CLUSTER_INTRODUCED, /* all nodes are connected and known: cluster_assign is next */
   CLUSTER_READY,      /* all nodes have their layers warm */
   CLUSTER_RESULT,     /* `result` holds a micro-batch's outcome; release with message_free_result */
-  CLUSTER_UNREACHED,  /* a node could not be reached; it is tried again: no failure yet */
+  CLUSTER_UNREACHED,  /* a node could not be reached; it is tried again: no failure yet; `news` if for another reason */
   CLUSTER_FAILED      /* the epoch is over; `error` says why; KJ_REFUSED and the like will not pass by themselves */
 };
 
 struct cluster_event {
   enum cluster_event_kind kind;
   struct message_result result;
+  bool news;
   struct kj_error error;
 };
 
@@ -45,8 +47,9 @@ struct cluster_node {
   bool introduced, ready, told_to_stop;
   uint32_t layers_warm;
   uint64_t peak_memory;
-  uint64_t link;   /* 0: none */
-  double retry_at; /* clock; when to connect again */
+  uint64_t link;       /* 0: none */
+  double retry_at;     /* clock; when to connect again */
+  char unreached[200]; /* why it could not be reached the last time */
 };
 
 int cluster_open(struct cluster **cluster, const struct cluster_options *options, struct kj_error *error);

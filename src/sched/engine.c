@@ -18,7 +18,8 @@ static void apply_defaults(struct engine *engine) {
   if (!options->isa) options->isa = defaults.isa;
   if (!options->memory) options->memory = memory_available();
   uint32_t longest = engine->config->max_positions;
-  engine->context = options->context && options->context < longest ? options->context : longest;
+  uint32_t usual = longest < ENGINE_DEFAULT_CONTEXT ? longest : ENGINE_DEFAULT_CONTEXT;
+  engine->context = options->context ? options->context : usual;
   engine->parallel = options->parallel;
   engine->chunk = options->chunk < engine->context ? options->chunk : engine->context;
   engine->max_batch_tokens = engine->chunk > engine->parallel ? engine->chunk : engine->parallel;
@@ -47,12 +48,24 @@ static void fill_plan_nodes(struct engine *engine) {
     snprintf(engine->plan_nodes[i + 1].name, sizeof engine->plan_nodes[i + 1].name, "%s", options->nodes[i]);
 }
 
+static int check_context(const struct engine *engine, struct kj_error *error) {
+  if (engine->context > engine->config->max_positions)
+    return kj_fail(error, KJ_INVALID, "a context of %u tokens was asked for; the model is made for at most %u",
+                   engine->context, engine->config->max_positions);
+  uint64_t blocks = ((uint64_t)engine->context + KV_BLOCK - 1) / KV_BLOCK * engine->parallel;
+  if (blocks > MESSAGE_MAX_BLOCKS)
+    return kj_fail(error, KJ_INVALID, "%u sequences of %u tokens need %llu KV blocks; at most %d are possible",
+                   engine->parallel, engine->context, (unsigned long long)blocks, (int)MESSAGE_MAX_BLOCKS);
+  return 0;
+}
+
 static int open_model(struct engine *engine, struct kj_error *error) {
   struct engine_options *options = &engine->options;
   int code = checkpoint_open(&engine->checkpoint, options->model, error);
   if (code) return code;
   engine->config = checkpoint_config(engine->checkpoint);
   apply_defaults(engine);
+  if ((code = check_context(engine, error))) return code;
   if ((code = threads_create(&engine->threads, options->threads, error))) return code;
   if ((code = backend_cpu_create(&engine->backend, options->isa, engine->threads, engine->max_batch_tokens,
                                  plan_max_columns(engine->config), error)))
@@ -61,7 +74,7 @@ static int open_model(struct engine *engine, struct kj_error *error) {
     return code;
   if ((code = sampler_create(&engine->sampler, engine->config->vocabulary, error))) return code;
   engine->hidden = calloc((size_t)engine->max_batch_tokens * engine->config->hidden, sizeof *engine->hidden);
-  engine->logits = calloc((size_t)ENGINE_LOGIT_ROWS * engine->config->vocabulary, sizeof *engine->logits);
+  engine->logits = calloc((size_t)PLAN_LOGIT_ROWS * engine->config->vocabulary, sizeof *engine->logits);
   if (!engine->hidden || !engine->logits) return kj_fail_memory(error, "hidden states and logits");
   return 0;
 }
@@ -210,7 +223,6 @@ static void fill_node_status(struct engine *engine, size_t index, struct engine_
     snprintf(node->name, sizeof node->name, "lead");
     snprintf(node->engine, sizeof node->engine, "%s", engine->backend->operations->describe(engine->backend));
     node->connected = true;
-    node->peak_memory = memory_peak();
     return;
   }
   size_t count;
@@ -247,5 +259,6 @@ void engine_get_status(struct engine *engine, struct engine_status *status) {
   *status = engine->status;
   for (struct sequence *sequence = engine->inbox; sequence; sequence = sequence->next) status->waiting++;
   pthread_mutex_unlock(&engine->mutex);
+  status->nodes[0].peak_memory = memory_peak();
   status->uptime = clock_seconds() - engine->started_at;
 }

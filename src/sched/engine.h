@@ -19,7 +19,9 @@ struct engine;
 struct engine_status;
 
 enum {
-  ENGINE_MAX_NODES = 63 /* besides the lead */
+  ENGINE_MAX_NODES = 63, /* besides the lead */
+  /* Longer sequences are provided for only when asked: their KV cache would take most of the memory. */
+  ENGINE_DEFAULT_CONTEXT = 32768
 };
 
 struct engine_options {
@@ -28,7 +30,7 @@ struct engine_options {
   size_t node_count;
   const uint32_t *split; /* or NULL: automatic */
   size_t split_count;
-  uint32_t context;        /* tokens of a sequence at most; 0: the model's maximum */
+  uint32_t context;        /* tokens of a sequence at most; 0: the model's maximum, or ENGINE_DEFAULT_CONTEXT if less */
   uint32_t parallel;       /* sequences at once; 0: 1 */
   uint32_t chunk;          /* prefill tokens a step; 0: 512 */
   uint32_t threads;        /* 0: one per CPU */

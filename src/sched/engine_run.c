@@ -13,6 +13,7 @@ static const double STOP_PATIENCE = 2;
 
 static void set_state(struct engine *engine, enum engine_state state, const char *reason) {
   engine->progress.state = state;
+  engine->progress.nodes[0].peak_memory = memory_peak();
   snprintf(engine->progress.reason, sizeof engine->progress.reason, "%s", reason);
   engine_publish_status(engine);
 }
@@ -34,8 +35,11 @@ static bool on_layers_warm(void *context, uint32_t done, uint32_t total) {
   struct engine *engine = context;
   (void)total;
   engine->progress.nodes[0].layers_warm = done;
-  if (engine->cluster && engine->early_event.kind == CLUSTER_NOTHING)
-    cluster_poll(engine->cluster, &engine->early_event);
+  if (engine->cluster && engine->early_event.kind != CLUSTER_FAILED) {
+    struct cluster_event event;
+    cluster_poll(engine->cluster, &event);
+    if (event.kind != CLUSTER_NOTHING) engine->early_event = event; /* after CLUSTER_READY only a failure can come */
+  }
   if (engine->early_event.kind == CLUSTER_FAILED) return false;
   report_progress(engine);
   return !stopping(engine);
@@ -150,6 +154,7 @@ static void recover(struct engine *engine, const struct kj_error *error) {
   log_warning("epoch %llu ended: %s", (unsigned long long)cluster_epoch(engine->cluster), error->message);
   engine->ring_proven = false;
   engine->next_number = 0;
+  engine->last_finished_at = 0;
   bool hopeless = engine->in_flight && ++engine->fruitless_epochs >= 3;
   struct micro_batch *lost = engine->in_flight;
   engine->in_flight = NULL;
@@ -174,8 +179,13 @@ static void become_ready(struct engine *engine, void (*on_ready)(void *context),
     return;
   }
   engine->started = true;
-  log_info("ready after %.1f s: peak memory %.2f GB of %.2f GB planned", clock_seconds() - engine->started_at,
-           (double)memory_peak() * 1e-9, (double)engine->plan->stages[0].peak * 1e-9);
+  log_info("ready after %.1f s", clock_seconds() - engine->started_at);
+  for (size_t i = 0; i < engine->progress.node_count; i++) {
+    const struct engine_node_status *node = &engine->progress.nodes[i];
+    log_write(node->peak_memory > node->planned_memory ? LOG_WARNING : LOG_INFO,
+              "%s: peak memory %.2f GB of %.2f GB planned", node->name, (double)node->peak_memory * 1e-9,
+              (double)node->planned_memory * 1e-9);
+  }
   if (on_ready) on_ready(context);
 }
 
@@ -194,6 +204,19 @@ static void take_result(struct engine *engine, struct message_result *result, vo
   message_free_result(result);
 }
 
+static bool connect_timeout_passed(const struct engine *engine) {
+  return engine->progress.state == ENGINE_CONNECTING && !engine->started &&
+         clock_seconds() >= engine->started_at + engine->options.connect_timeout;
+}
+
+static int explain_connect_timeout(const struct engine *engine, struct kj_error *error) {
+  size_t count, missing = 0;
+  const struct cluster_node *nodes = cluster_nodes(engine->cluster, &count);
+  while (missing + 1 < count && nodes[missing].introduced) missing++;
+  return kj_fail(error, KJ_TIMEOUT, "%s: not there after %g s (--connect-timeout): %s", nodes[missing].address,
+                 engine->options.connect_timeout, nodes[missing].unreached[0] ? nodes[missing].unreached : "no answer");
+}
+
 /* Handles one event of the cluster; *happened says whether there was one. An error is final: only before the first
  * token has gone round. */
 static int serve_cluster(struct engine *engine, void (*on_ready)(void *context), void *context, bool *happened,
@@ -210,7 +233,11 @@ static int serve_cluster(struct engine *engine, void (*on_ready)(void *context),
   *happened = event.kind != CLUSTER_NOTHING;
   switch (event.kind) {
     case CLUSTER_NOTHING:
-      return 0;
+      /* Nodes tell their progress without an event. */
+      if (engine->progress.state == ENGINE_LOADING) report_progress(engine);
+      if (!connect_timeout_passed(engine)) return 0;
+      code = explain_connect_timeout(engine, &failure);
+      break;
     case CLUSTER_INTRODUCED:
       code = begin_epoch_work(engine, &failure);
       break;
@@ -221,13 +248,12 @@ static int serve_cluster(struct engine *engine, void (*on_ready)(void *context),
       take_result(engine, &event.result, on_ready, context);
       return 0;
     case CLUSTER_UNREACHED:
-      if (strcmp(engine->progress.reason, event.error.message) != 0) {
+      if (event.news) {
         log_info("waiting: %s", event.error.message);
         set_state(engine, engine->started ? ENGINE_RECOVERING : ENGINE_CONNECTING, event.error.message);
       }
-      if (engine->started || clock_seconds() - engine->started_at < engine->options.connect_timeout) return 0;
-      failure = event.error;
-      code = KJ_TIMEOUT;
+      if (!connect_timeout_passed(engine)) return 0;
+      code = explain_connect_timeout(engine, &failure);
       break;
     case CLUSTER_FAILED:
       failure = event.error;
@@ -280,6 +306,8 @@ static void drop_sequences(struct engine *engine) {
 /* When something must be done even if nobody wakes the engine. */
 static double next_deadline(struct engine *engine) {
   double next = engine->cluster ? cluster_next_retry(engine->cluster) : INFINITY;
+  if (engine->cluster && !engine->started && engine->progress.state == ENGINE_CONNECTING)
+    next = fmin(next, engine->started_at + engine->options.connect_timeout);
   for (struct sequence *sequence = schedule_first(engine->schedule); sequence; sequence = sequence->next)
     if (sequence->stalled_since > 0) next = fmin(next, sequence->stalled_since + engine->options.recovery_timeout);
   return next;

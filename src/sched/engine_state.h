@@ -11,10 +11,6 @@
 #include "sched/schedule.h"
 #include "stage/stage.h"
 
-enum {
-  ENGINE_LOGIT_ROWS = 8 /* rows of logits at a time */
-};
-
 struct engine {
   struct engine_options options;
   uint32_t context, parallel, chunk, max_batch_tokens;
@@ -33,7 +29,7 @@ struct engine {
   struct sampler *sampler;
 
   float *hidden; /* [max_batch_tokens, hidden] */
-  float *logits; /* [ENGINE_LOGIT_ROWS, vocabulary] */
+  float *logits; /* [PLAN_LOGIT_ROWS, vocabulary] */
   struct micro_batch *in_flight;
   uint64_t next_number;      /* of the next micro-batch of this epoch */
   bool ring_proven;          /* the warm-up token of this epoch has gone round */

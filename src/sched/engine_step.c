@@ -82,7 +82,7 @@ void engine_complete(struct engine *engine, const float *rows) {
   engine->progress.steps++;
 
   size_t hidden = engine->config->hidden, vocabulary = engine->config->vocabulary;
-  struct sequence *sampled[ENGINE_LOGIT_ROWS];
+  struct sequence *sampled[PLAN_LOGIT_ROWS];
   uint32_t row = 0, pending = 0;
   struct kj_error error;
   for (uint32_t i = 0; i < micro_batch->batch.span_count; i++) {
@@ -92,7 +92,7 @@ void engine_complete(struct engine *engine, const float *rows) {
     after_span(engine, sequence, &micro_batch->spans[i], cancelled);
     if (wanted) sampled[pending++] = cancelled ? NULL : sequence;
     bool last = i + 1 == micro_batch->batch.span_count;
-    if (pending == 0 || (pending < ENGINE_LOGIT_ROWS && !last)) continue;
+    if (pending == 0 || (pending < PLAN_LOGIT_ROWS && !last)) continue;
     int code = head_logits(engine->head, rows + row * hidden, pending, engine->logits, &error);
     for (uint32_t j = 0; j < pending; j++) {
       if (sampled[j] && code) engine_finish(engine, sampled[j], FINISH_ERROR, NULL, &error);
@@ -166,11 +166,14 @@ bool engine_launch(struct engine *engine) {
   struct kj_error error;
   if (schedule_next(engine->schedule, engine->next_number, &engine->in_flight, &error)) {
     log_error("cannot compose a micro-batch: %s", error.message);
-    return false;
+    /* Out of memory: fewer sequences may fit. */
+    if (schedule_first(engine->schedule))
+      engine_finish(engine, schedule_first(engine->schedule), FINISH_ERROR, NULL, &error);
+    return true;
   }
   if (!engine->in_flight) return false;
-  engine->next_number++;
   int code = compute(engine, &engine->in_flight->batch, engine->in_flight->number, &error);
+  if (!code) engine->next_number++;
   /* A link that is down is reported by the cluster, which then starts a new epoch with this micro-batch's tokens. */
   if (code && code != KJ_NETWORK)
     abandon(engine, &error);

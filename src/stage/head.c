@@ -1,10 +1,7 @@
 #include <stdlib.h>
 
+#include "model/plan.h"
 #include "stage/stage.h"
-
-enum {
-  LOGIT_ROWS = 8 /* rows of logits that are computed at a time: bounds the memory, rows · vocabulary · 4 bytes */
-};
 
 struct head {
   struct backend *backend;
@@ -12,7 +9,7 @@ struct head {
   struct head_weights weights;
   uint32_t max_rows;
   struct tensor *hidden; /* [max_rows, hidden] */
-  struct tensor *logits; /* [LOGIT_ROWS, vocabulary] */
+  struct tensor *logits; /* [PLAN_LOGIT_ROWS, vocabulary] */
 };
 
 int head_open(struct head **result, struct checkpoint *checkpoint, struct backend *backend, uint32_t max_batch_tokens,
@@ -22,14 +19,14 @@ int head_open(struct head **result, struct checkpoint *checkpoint, struct backen
   if (!head) return kj_fail_memory(error, "the model's head");
   head->backend = backend;
   head->config = checkpoint_config(checkpoint);
-  head->max_rows = max_batch_tokens < LOGIT_ROWS ? LOGIT_ROWS : max_batch_tokens;
+  head->max_rows = max_batch_tokens < PLAN_LOGIT_ROWS ? PLAN_LOGIT_ROWS : max_batch_tokens;
   int code = checkpoint_head(checkpoint, &head->weights, error);
   if (!code) code = backend->operations->check_matrix(backend, &head->weights.embedding, error);
   if (!code) code = backend->operations->check_matrix(backend, &head->weights.head, error);
   if (!code)
     code = backend->operations->tensor_create(backend, head->max_rows, head->config->hidden, &head->hidden, error);
   if (!code)
-    code = backend->operations->tensor_create(backend, LOGIT_ROWS, head->config->vocabulary, &head->logits, error);
+    code = backend->operations->tensor_create(backend, PLAN_LOGIT_ROWS, head->config->vocabulary, &head->logits, error);
   if (code)
     head_close(head);
   else
@@ -69,8 +66,8 @@ int head_logits(struct head *head, const float *hidden, size_t rows, float *logi
   if (rows > head->max_rows)
     return kj_fail(error, KJ_INVALID, "logits of %zu rows at once; at most %u are possible", rows, head->max_rows);
   const struct matrix *matrix = &head->weights.head;
-  for (size_t done = 0; done < rows; done += LOGIT_ROWS) {
-    size_t count = rows - done < LOGIT_ROWS ? rows - done : LOGIT_ROWS;
+  for (size_t done = 0; done < rows; done += PLAN_LOGIT_ROWS) {
+    size_t count = rows - done < PLAN_LOGIT_ROWS ? rows - done : PLAN_LOGIT_ROWS;
     op->upload(head->backend, head->hidden, 0, count, hidden + done * head->config->hidden);
     op->rms_norm(head->backend, head->hidden, head->hidden, &head->weights.norm, count, 1, head->config->rms_epsilon);
     op->matmul(head->backend, &head->logits, head->hidden, &matrix, 1, count);

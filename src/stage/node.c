@@ -35,6 +35,7 @@ struct node {
   struct link_hub *hub;
   uint64_t session; /* of this process */
 
+  uint64_t lead_session;     /* of the lead's process */
   uint64_t lead, downstream; /* links; 0: none. The last node's downstream is the lead. */
   struct upstream waiting[WAITING_UPSTREAMS];
   struct upstream upstream;         /* the one in use; stage 1's is the lead */
@@ -118,8 +119,10 @@ static void fail_epoch(struct node *node, const struct kj_error *error) {
   snprintf(failure.reason, sizeof failure.reason, "%s", error->message);
   struct buffer payload = {0};
   message_encode_fail(&payload, &failure);
-  if (node->lead) send_message(node, node->lead, MESSAGE_FAIL, &payload, NULL);
-  buffer_free(&payload);
+  if (node->lead)
+    send_message(node, node->lead, MESSAGE_FAIL, &payload, NULL);
+  else
+    buffer_free(&payload);
   end_epoch(node);
 }
 
@@ -197,8 +200,8 @@ static int load_stage(struct node *node, const struct message_assign *assign, st
     return code;
   }
   node->warm_seconds = clock_seconds() - begin;
-  log_info("%u layers are warm after %.1f s, peak memory %.2f GB", assign->layer_count, node->warm_seconds,
-           (double)memory_peak() * 1e-9);
+  log_info("%u layers are warm after %.1f s: peak memory %.2f GB of %.2f GB that this node may use",
+           assign->layer_count, node->warm_seconds, (double)memory_peak() * 1e-9, (double)node->options.memory * 1e-9);
   return 0;
 }
 
@@ -214,6 +217,7 @@ static void match_upstream(struct node *node) {
     if (!waiting->link || waiting->session != node->assignment.session || waiting->epoch != node->assignment.epoch ||
         waiting->stage + 1 != node->assignment.stage)
       continue;
+    if (node->upstream.link) link_close(node->hub, node->upstream.link);
     node->upstream = *waiting;
     *waiting = (struct upstream){0};
     link_set_limit(node->hub, node->upstream.link,
@@ -261,9 +265,13 @@ static int take_assignment(struct node *node, const struct link_event *frame, st
   if (node->assignment.stage + 1 == node->assignment.stage_count) {
     node->downstream = node->lead;
     node->downstream_up = true;
-  } else if ((code = link_connect(node->hub, node->assignment.next, &node->downstream, error))) {
-    node->downstream = 0;
-    return code;
+  } else {
+    struct kj_error reason;
+    if (link_connect(node->hub, node->assignment.next, &node->downstream, &reason)) {
+      node->downstream = 0;
+      /* Whatever it is, a name server's hiccup too: worth another epoch. */
+      return kj_fail(error, KJ_NETWORK, "the next stage: %s", reason.message);
+    }
   }
   return report_ready(node, error);
 }
@@ -324,16 +332,29 @@ static int compute(struct node *node, const struct link_event *frame, struct kj_
   return code;
 }
 
-/* A lead has introduced itself; an older one is let go. */
+static void turn_away(struct node *node, const struct link_event *frame) {
+  log_warning("a second lead, at %s, is turned away: this node serves another one", frame->peer);
+  struct message_fail busy = {.code = KJ_REFUSED, .reason = "this node serves another lead"};
+  struct buffer payload = {0};
+  message_encode_fail(&payload, &busy);
+  send_message(node, frame->link, MESSAGE_FAIL, &payload, NULL);
+  link_close(node->hub, frame->link);
+}
+
+/* A lead has introduced itself. The first one stays until its link is gone; only its own next epoch may replace it. */
 static int welcome_lead(struct node *node, const struct link_event *frame, const struct message_introduce *lead,
                         struct kj_error *error) {
+  if (node->lead && node->lead != frame->link && lead->session != node->lead_session) {
+    turn_away(node, frame);
+    return 0;
+  }
   if (node->lead && node->lead != frame->link) {
-    log_info("a newer lead has connected from %s", frame->peer);
     uint64_t old = node->lead;
     end_epoch(node);
     link_close(node->hub, old);
   }
   node->lead = frame->link;
+  node->lead_session = lead->session;
   node->assignment.epoch = lead->epoch;
   if (memcmp(lead->config_hash, node->identity.config, sizeof lead->config_hash) == 0) return 0;
   char here[2 * MESSAGE_HASH + 1], there[2 * MESSAGE_HASH + 1];
@@ -394,9 +415,17 @@ static int handle_frame(struct node *node, const struct link_event *frame, struc
   return kj_fail(error, KJ_INVALID, "%s sent a message of type %u, which it may not", frame->peer, frame->type);
 }
 
-static int handle_down(struct node *node, const struct link_event *event, struct kj_error *error) {
+static void forget_waiting(struct node *node, uint64_t link) {
   for (size_t i = 0; i < WAITING_UPSTREAMS; i++)
-    if (node->waiting[i].link == event->link) node->waiting[i] = (struct upstream){0};
+    if (node->waiting[i].link == link) node->waiting[i] = (struct upstream){0};
+}
+
+static bool is_neighbour(const struct node *node, uint64_t link) {
+  return link == node->lead || link == node->upstream.link || link == node->downstream;
+}
+
+static int handle_down(struct node *node, const struct link_event *event, struct kj_error *error) {
+  forget_waiting(node, event->link);
   if (event->link == node->lead) {
     log_info("the lead has gone: %s; waiting for the next one", event->error.message);
     bool was_downstream = node->downstream == node->lead, was_upstream = node->upstream.link == node->lead;
@@ -433,6 +462,7 @@ static int handle_event(struct node *node, struct link_event *event, struct kj_e
   struct kj_error problem = {0};
   int code = 0;
   bool assigning = event->kind == LINK_FRAME && event->type == MESSAGE_ASSIGN;
+  bool neighbour = is_neighbour(node, event->link); /* before a link that is down is forgotten */
   switch (event->kind) {
     case LINK_UP:
       code = handle_up(node, event, &problem);
@@ -445,6 +475,12 @@ static int handle_event(struct node *node, struct link_event *event, struct kj_e
       break;
   }
   if (!code) return 0;
+  if (!neighbour && !is_neighbour(node, event->link)) { /* a mistake of somebody else's is not this epoch's business */
+    log_warning("%s: %s", event->peer, problem.message);
+    link_close(node->hub, event->link);
+    forget_waiting(node, event->link);
+    return 0;
+  }
   fail_epoch(node, &problem);
   if (node->backend && !(assigning && own_fault((enum kj_code)code))) return 0;
   if (error) *error = problem;

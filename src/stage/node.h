@@ -1,7 +1,8 @@
 /* A node: waits for a lead, takes the layers it is given, and computes micro-batches until it is told to end.
  *
- * It serves one lead at a time, the newest. When a link is lost the epoch is over: the node keeps its weights, forgets
- * its KV cache and waits for the next assignment; the same one again costs no loading. See docs/protocol.md.
+ * It serves one lead at a time, the first; another one is turned away until that one's link is gone. When a link is
+ * lost the epoch is over: the node keeps its weights, forgets its KV cache and waits for the next assignment; the same
+ * one again costs no loading. See docs/protocol.md.
  */
 #ifndef KAIJU_STAGE_NODE_H
 #define KAIJU_STAGE_NODE_H

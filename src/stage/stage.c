@@ -8,10 +8,6 @@
 #include "stage/layer.h"
 #include "stage/ledger.h"
 
-enum {
-  WARM_GROUP = 4 /* layers that are read before a token runs through them */
-};
-
 struct stage {
   struct stage_options options;
   const struct config *config;
@@ -84,8 +80,8 @@ int stage_open(struct stage **result, const struct stage_options *options, struc
   *result = NULL;
   const struct config *config = checkpoint_config(options->checkpoint);
   if ((uint64_t)options->first_layer + options->layer_count > config->layers)
-    return kj_fail(error, KJ_INVALID, "layers %u to %u were assigned, but the model has layers 0 to %u",
-                   options->first_layer, options->first_layer + options->layer_count - 1, config->layers - 1);
+    return kj_fail(error, KJ_INVALID, "%u layers from layer %u on were assigned, but the model has layers 0 to %u",
+                   options->layer_count, options->first_layer, config->layers - 1);
   if (options->kv_blocks == 0 || options->max_batch_tokens == 0)
     return kj_fail(error, KJ_INVALID, "a stage needs at least one KV block and one token a batch");
   struct stage *stage = calloc(1, sizeof *stage);
@@ -135,15 +131,13 @@ int stage_warm(struct stage *stage, bool (*progress)(void *context, uint32_t don
   if (!row) return kj_fail_memory(error, "a row of hidden states");
   for (uint32_t i = 0; i < stage->config->hidden; i++) row[i] = i % 2 ? 1.0f : -1.0f;
   int code = 0;
-  for (uint32_t done = 0; done < total && !code;) {
-    uint32_t group = total - done < WARM_GROUP ? total - done : WARM_GROUP;
-    for (uint32_t i = done; i < done + group; i++) layer_warm(&stage->layers[i], stage->config, backend);
+  for (uint32_t i = 0; i < total && !code; i++) {
+    layer_warm(&stage->layers[i], stage->config, backend);
     backend->operations->upload(backend, stage->hidden, 0, 1, row);
-    run_layers(stage, done, group, &batch);
+    run_layers(stage, i, 1, &batch);
     backend->operations->finish(backend);
-    done += group;
-    if (progress && !progress(context, done, total))
-      code = kj_fail(error, KJ_CANCELLED, "warm-up was cancelled after %u of %u layers", done, total);
+    if (progress && !progress(context, i + 1, total))
+      code = kj_fail(error, KJ_CANCELLED, "warm-up was cancelled after %u of %u layers", i + 1, total);
   }
   free(row);
   stage_reset(stage);

@@ -24,8 +24,8 @@ struct stage_options {
 int stage_open(struct stage **stage, const struct stage_options *options, struct kj_error *error);
 void stage_close(struct stage *stage);
 
-/* Reads the weights in, a few layers at a time, and runs a token through each group of layers. `progress` may be NULL;
- * it gets the layers done so far and returns false to cancel (KJ_CANCELLED). */
+/* Reads the weights in, layer by layer, and runs a token through each. `progress` may be NULL; it gets the layers done
+ * so far and returns false to cancel (KJ_CANCELLED). */
 int stage_warm(struct stage *stage, bool (*progress)(void *context, uint32_t done, uint32_t total), void *context,
                struct kj_error *error);
 
