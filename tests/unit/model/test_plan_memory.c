@@ -163,8 +163,8 @@ static void sizes_and_nodes_as_people_write_them(void **state) {
   for (size_t i = 0; i < sizeof wrong_nodes / sizeof *wrong_nodes; i++)
     if (plan_parse_node(wrong_nodes[i], &node, NULL) != KJ_INVALID)
       fail_msg("\"%s\" is taken for a node", wrong_nodes[i]);
-  char long_name[80];
-  snprintf(long_name, sizeof long_name, "%064d=1GB", 1);
+  char long_name[160];
+  snprintf(long_name, sizeof long_name, "%0128d=1GB", 1);
   assert_int_equal(plan_parse_node(long_name, &node, NULL), KJ_INVALID);
 }
 
