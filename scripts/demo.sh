@@ -42,7 +42,7 @@ echo "lead:   kaiju serve --port $port --nodes $node --split 8,4"
 "$kaiju" serve --port "$port" --nodes "$node" --split 8,4 2>"$work/lead.log" &
 pids+=($!)
 url=$(wait_for "$work/lead.log" "serving at " "${pids[1]}")
-grep -h -E "loading layers|layers warm|ready after" "$work/node.log" "$work/lead.log" | sed 's/^/        /'
+grep -h -E "loading layers|layers warm|ready after|peak memory .* planned" "$work/node.log" "$work/lead.log" | sed 's/^[0-9:]* info /        /'
 
 echo
 echo "> $prompt"

@@ -3,7 +3,7 @@
 #
 #   tests/run.sh [lint] [unit] [asan] [tsan] [aarch64] [install] [oracle] [e2e] [fuzz]
 #
-# Every step prints its name, its time and whether it passed; the last line counts them. KAIJU_FUZZ_SECONDS (60) is the
+# install, oracle and e2e use what unit builds, oracle also what aarch64 builds. Every step prints its name, its time and whether it passed; the last line counts them. KAIJU_FUZZ_SECONDS (60) is the
 # time of each fuzz target.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -57,11 +57,11 @@ asan() {
     ctest --test-dir "$build/asan" --output-on-failure -j "$jobs" --no-tests=error --timeout 180
 }
 
-# What is threaded: pool, links, engine, HTTP server.
+# What is threaded: pool, links, nodes, engine, HTTP server.
 tsan() {
   CC=clang configure "$build/tsan" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKAIJU_SANITIZE=thread &&
     compile "$build/tsan" &&
-    ctest --test-dir "$build/tsan" --output-on-failure -j "$jobs" --no-tests=error --timeout 180 -R '^(base|link|sched|http)/'
+    ctest --test-dir "$build/tsan" --output-on-failure -j "$jobs" --no-tests=error --timeout 180 -R '^(base|link|stage|sched|http)/'
 }
 
 aarch64() {
