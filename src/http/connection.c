@@ -13,7 +13,7 @@
 
 #include "http/json.h"
 
-enum { MAX_UNREAD_INPUT = 64 * 1024, LINGER_SECONDS = 2 };
+enum { MAX_UNREAD_INPUT = 64 * 1024, MAX_UNSENT_OUTPUT = 64 * 1024, LINGER_SECONDS = 2 };
 
 enum connection_state {
   READING_HEAD,
@@ -37,7 +37,7 @@ struct connection {
   struct buffer body;
   struct chunk_decoder chunks;
   size_t body_counted; /* bytes of this body in connections->bodies */
-  bool streaming, chunked_output, keep_alive;
+  bool chunked_output, keep_alive;
   void (*on_left)(void *owner);
   void *owner;
 };
@@ -173,6 +173,8 @@ static bool read_head(struct connection *connection) {
   struct evbuffer *input = bufferevent_get_input(connection->stream);
   struct api_error error;
   char start[2];
+  /* Who pipelines requests without reading the responses waits: they must not pile up here. */
+  if (evbuffer_get_length(output_of(connection)) > MAX_UNSENT_OUTPUT) return false;
   /* RFC 9112, 2.2: empty lines before a request line are skipped. */
   while (connection->searched == 0 && evbuffer_copyout(input, start, 2) == 2 && memcmp(start, "\r\n", 2) == 0)
     evbuffer_drain(input, 2);
@@ -180,6 +182,9 @@ static bool read_head(struct connection *connection) {
   if (available == 0) return false;
   if (!connection->request_started) {
     connection->request_started = true;
+    /* A refusal of this request must not take after the one before. */
+    http_head_free(&connection->head);
+    connection->head = (struct http_head){0};
     arm(connection, connection->connections->options.request_deadline);
   }
   struct evbuffer_ptr from;
@@ -198,7 +203,6 @@ static bool read_head(struct connection *connection) {
   size_t length = (size_t)end.pos + 4;
   const char *bytes = (const char *)evbuffer_pullup(input, (ev_ssize_t)length);
   connection->searched = 0;
-  http_head_free(&connection->head);
   buffer_clear(&connection->body);
   int failed = bytes ? http_head_parse(&connection->head, bytes, length, &error)
                      : api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
@@ -269,6 +273,10 @@ static void on_readable(struct bufferevent *stream, void *context) {
 
 static void on_flushed(struct bufferevent *stream, void *context) {
   struct connection *connection = context;
+  if (connection->state == READING_HEAD) {
+    advance(connection); /* a pipelined request may have waited for this */
+    return;
+  }
   if (connection->state != FLUSHING) return;
   if (!(bufferevent_get_enabled(stream) & EV_READ)) {
     free_connection(connection);
@@ -387,7 +395,6 @@ static void write_head(struct connection *connection, int status, const char *ty
 
 static void finish_response(struct connection *connection) {
   connection->on_left = NULL;
-  connection->streaming = false;
   connection->request_started = false;
   connection_release_body(connection);
   buffer_free(&connection->body);
@@ -423,7 +430,6 @@ void connection_respond_error(struct connection *connection, const struct api_er
 }
 
 void connection_begin_stream(struct connection *connection, const char *type) {
-  connection->streaming = true;
   connection->chunked_output = connection->head.version == 11;
   if (!connection->chunked_output) connection->keep_alive = false;
   write_head(connection, 200, type, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");

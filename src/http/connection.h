@@ -3,7 +3,7 @@
  * libevent's own evhttp answers oversized or malformed requests with HTML pages before any callback, and has no
  * deadline for a request as a whole; here every refusal has the API's error shape and every wait is bounded. Everything
  * runs on the loop's thread. One request of a connection is handled at a time; what a client pipelines waits, unread
- * beyond 64 KiB.
+ * beyond 64 KiB, as do all requests while 64 KiB of responses wait for their reader.
  *
  * A client that closes its side, also only for writing, before the response is complete has left.
  */

@@ -306,8 +306,6 @@ const char *http_reason(int status) {
       return "Method Not Allowed";
     case 408:
       return "Request Timeout";
-    case 411:
-      return "Length Required";
     case 413:
       return "Content Too Large";
     case 417:

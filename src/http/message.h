@@ -34,7 +34,7 @@ struct http_head {
   uint64_t length;
 };
 
-/* Parses bytes[0, length), which end with the empty line. 0, or -1 and a 400, 414, 417, 431, 501 or 505. */
+/* Parses bytes[0, length), which end with the empty line. 0, or -1 and a 400, 417, 431, 501, 503 or 505. */
 int http_head_parse(struct http_head *head, const char *bytes, size_t length, struct api_error *error);
 void http_head_free(struct http_head *head);
 

@@ -1,6 +1,8 @@
 /* Routes, methods, limits and deadlines: what a client sees of HTTP itself. */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "unit/http/serve_fake.h"
 #include "unit/unit.h"
@@ -230,6 +232,56 @@ static void pipelined_requests_are_answered_in_order(void **state) {
   buffer_free(&seen);
 }
 
+/* Sends requests until the server takes no more; returns how many it began to take. */
+static size_t send_until_blocked(int client, const char *request, size_t most) {
+  size_t length = strlen(request), sent = 0;
+  struct pollfd writable = {.fd = client, .events = POLLOUT};
+  while (sent < most * length && poll(&writable, 1, 1000) == 1) {
+    ssize_t count = send(client, request + sent % length, length - sent % length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count > 0) sent += (size_t)count;
+  }
+  return (sent + length - 1) / length;
+}
+
+static void responses_do_not_pile_up_for_who_does_not_read(void **state) {
+  static const char request[] = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+  enum { MOST = 200000 };
+  struct serve_fake *serve = *state;
+  int client = client_connect(serve->port);
+  assert_in_range(send_until_blocked(client, request, MOST), 1, MOST - 1);
+  client_close(client);
+  /* The server still serves, and who does read gets all. */
+  struct buffer requests = {0}, seen = {0};
+  for (int i = 0; i < 100; i++) buffer_append_text(&requests, request);
+  buffer_append_text(&requests, "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n");
+  client = client_connect(serve->port);
+  assert_true(client_send(client, requests.data, requests.length));
+  assert_true(client_read_until(client, "there is nothing at", &seen));
+  size_t answers = 0;
+  for (const char *at = seen.data; (at = strstr(at, "HTTP/1.1 200 OK\r\n")); at++) answers++;
+  assert_int_equal(answers, 100);
+  client_close(client);
+  buffer_free(&requests);
+  buffer_free(&seen);
+}
+
+static void a_refusal_does_not_take_after_the_request_before(void **state) {
+  struct serve_fake *serve = *state;
+  struct http_reply reply;
+  struct buffer header = {0};
+  int client = client_connect(serve->port);
+  client_send_request(client, "HEAD", "/health", NULL);
+  assert_true(client_read(client, false, &reply));
+  http_reply_free(&reply);
+  buffer_append_text(&header, "GET / HTTP/1.1\r\nHost: a\r\nX: ");
+  for (int i = 0; i < 40000; i++) buffer_append_text(&header, "x");
+  client_send(client, header.data, header.length);
+  assert_true(client_read(client, true, &reply));
+  expect_error(&reply, 431, "headers_too_large");
+  client_close(client);
+  buffer_free(&header);
+}
+
 static void takes_chunked_bodies_and_expectations(void **state) {
   struct serve_fake *serve = *state;
   struct buffer seen = {0};
@@ -294,6 +346,8 @@ int main(void) {
       cmocka_unit_test(slow_senders_get_408),
       cmocka_unit_test(requests_share_a_connection),
       cmocka_unit_test(pipelined_requests_are_answered_in_order),
+      cmocka_unit_test(responses_do_not_pile_up_for_who_does_not_read),
+      cmocka_unit_test(a_refusal_does_not_take_after_the_request_before),
       cmocka_unit_test(takes_chunked_bodies_and_expectations),
       cmocka_unit_test(speaks_http_1_0),
       cmocka_unit_test(metrics_are_prometheus_text),
