@@ -37,10 +37,7 @@ static void free_generation(struct generation *generation) {
   else
     service->first = generation->next;
   if (generation->next) generation->next->previous = generation->previous;
-  if (generation->preparation) {
-    generation->preparation->owner = NULL;
-    atomic_store(&generation->preparation->abandoned, true);
-  }
+  if (generation->preparation) preparer_abandon(service->preparer, generation->preparation);
   if (generation->mailbox) mailbox_close(generation->mailbox);
   if (generation->silence) event_free(generation->silence);
   completion_request_free(generation->request);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts what the parser would allocate, without parsing: separators and brackets outside strings. */
-static bool within_bounds(const char *bytes, size_t length) {
+/* Counts without parsing: separators and brackets outside strings. */
+bool json_spend(struct json_budget *budget, const char *bytes, size_t length) {
   size_t values = 0, containers = 0;
   bool quoted = false;
   for (size_t i = 0; i < length; i++) {
@@ -26,11 +26,15 @@ static bool within_bounds(const char *bytes, size_t length) {
         break;
     }
   }
-  return values <= JSON_MAX_VALUES && containers <= JSON_MAX_CONTAINERS;
+  if (values > budget->values || containers > budget->containers) return false;
+  budget->values -= values;
+  budget->containers -= containers;
+  return true;
 }
 
 json_t *json_decode(const char *bytes, size_t length, struct api_error *error) {
-  if (!within_bounds(bytes, length)) {
+  struct json_budget budget = json_budget();
+  if (!json_spend(&budget, bytes, length)) {
     api_fail(error, 400, "invalid_json", NULL, "the body has more than %d values or more than %d arrays and objects",
              JSON_MAX_VALUES, JSON_MAX_CONTAINERS);
     return NULL;

@@ -15,6 +15,16 @@ enum {
   JSON_MAX_CONTAINERS = 1 << 17
 };
 
+/* What the texts of one request may still hold together. */
+struct json_budget {
+  size_t values, containers;
+};
+static inline struct json_budget json_budget(void) {
+  return (struct json_budget){JSON_MAX_VALUES, JSON_MAX_CONTAINERS};
+}
+/* Takes what a parser would make of the text from the budget; false if that is more than is left. */
+bool json_spend(struct json_budget *budget, const char *bytes, size_t length);
+
 /* The JSON object in `bytes`; otherwise NULL and a 400 with line, column and byte offset. Ill-formed UTF-8, unpaired
  * surrogates, "\u0000", duplicate keys, and numbers that no double or 64-bit integer holds are errors. */
 json_t *json_decode(const char *bytes, size_t length, struct api_error *error);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "http/fields.h"
+#include "http/json.h"
 
 /* Appends the text of one part. */
 static int join_part(const json_t *part, const char *path, bool assistant, struct buffer *text,
@@ -54,7 +55,7 @@ done:
 }
 
 /* A copy of the call with its arguments as an object where they can be read as one; NULL on failure. */
-static json_t *check_call(const json_t *call, const char *path, struct api_error *error) {
+static json_t *check_call(const json_t *call, const char *path, struct json_budget *budget, struct api_error *error) {
   char field[160];
   path_join(field, path, ".function.name");
   const json_t *function = json_object_get(call, "function");
@@ -72,7 +73,7 @@ static json_t *check_call(const json_t *call, const char *path, struct api_error
   json_t *value = NULL;
   if (!arguments || json_is_null(arguments) || (json_is_string(arguments) && json_string_length(arguments) == 0))
     value = json_object();
-  else if (json_is_string(arguments))
+  else if (json_is_string(arguments) && json_spend(budget, json_string_value(arguments), json_string_length(arguments)))
     value = json_loadb(json_string_value(arguments), json_string_length(arguments), 0, NULL);
   if (!json_is_object(value)) {
     json_decref(value);
@@ -89,7 +90,8 @@ static json_t *check_call(const json_t *call, const char *path, struct api_error
   return NULL;
 }
 
-static json_t *check_calls(const json_t *calls, const char *message_path, struct api_error *error) {
+static json_t *check_calls(const json_t *calls, const char *message_path, struct json_budget *budget,
+                           struct api_error *error) {
   char path[160];
   path_join(path, message_path, ".tool_calls");
   if (!json_is_array(calls)) {
@@ -100,7 +102,7 @@ static json_t *check_calls(const json_t *calls, const char *message_path, struct
   for (size_t i = 0; i < json_array_size(calls); i++) {
     char call_path[160];
     snprintf(call_path, sizeof call_path, "%.100s[%zu]", path, i);
-    json_t *call = check_call(json_array_get(calls, i), call_path, error);
+    json_t *call = check_call(json_array_get(calls, i), call_path, budget, error);
     if (!call || json_array_append_new(result, call) != 0) {
       if (call) api_fail(error, 503, "out_of_memory", NULL, "out of memory");
       json_decref(result);
@@ -127,7 +129,8 @@ static const char *check_role(const json_t *message, const char *path, struct ap
   return NULL;
 }
 
-static json_t *check_message(const json_t *message, const char *path, struct api_error *error) {
+static json_t *check_message(const json_t *message, const char *path, struct json_budget *budget,
+                             struct api_error *error) {
   if (!json_is_object(message)) {
     api_fail(error, 400, "invalid_type", path, "'%s' must be an object, not %s", path, json_type_name(message));
     return NULL;
@@ -144,7 +147,7 @@ static json_t *check_message(const json_t *message, const char *path, struct api
   if (stored && (!calls || json_is_null(calls) || !assistant)) {
     json_object_del(copy, "tool_calls");
   } else if (stored) {
-    json_t *checked = check_calls(calls, path, error);
+    json_t *checked = check_calls(calls, path, budget, error);
     if (!checked) {
       json_decref(copy);
       return NULL;
@@ -171,10 +174,11 @@ json_t *messages_check(const json_t *messages, struct api_error *error) {
     return NULL;
   }
   json_t *result = json_array();
+  struct json_budget budget = json_budget();
   for (size_t i = 0; i < json_array_size(messages); i++) {
     char path[64];
     snprintf(path, sizeof path, "messages[%zu]", i);
-    json_t *message = check_message(json_array_get(messages, i), path, error);
+    json_t *message = check_message(json_array_get(messages, i), path, &budget, error);
     if (!message || json_array_append_new(result, message) != 0) {
       if (message) api_fail(error, 503, "out_of_memory", NULL, "out of memory");
       json_decref(result);

@@ -1,6 +1,7 @@
 #include "http/prepare.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -94,10 +95,13 @@ void prepare(const struct preparer_options *options, struct preparation *prepara
   if (!failed) failed = check_context(options, preparation);
   if (!failed && !request->has_seed && getentropy(&request->sampling.seed, sizeof request->sampling.seed) != 0)
     failed = api_fail(&preparation->error, 500, "internal_error", NULL, "no random seed could be drawn");
-  if (failed)
+  if (failed) {
     completion_request_free(request);
-  else
-    preparation->request = request;
+    return;
+  }
+  /* Many requests may wait or generate for long: of the prompt they keep the tokens only. */
+  completion_request_drop_prompt(request);
+  preparation->request = request;
 }
 
 static void *run(void *context) {
@@ -110,7 +114,7 @@ static void *run(void *context) {
       continue;
     }
     pthread_mutex_unlock(&preparer->lock);
-    if (!atomic_load(&preparation->abandoned)) prepare(&preparer->options, preparation);
+    prepare(&preparer->options, preparation);
     buffer_free(&preparation->body);
     pthread_mutex_lock(&preparer->lock);
     append(&preparer->done, preparation);
@@ -155,6 +159,31 @@ void preparer_submit(struct preparer *preparer, struct preparation *preparation)
   append(&preparer->waiting, preparation);
   pthread_cond_signal(&preparer->changed);
   pthread_mutex_unlock(&preparer->lock);
+}
+
+/* True if it was in the queue. */
+static bool withdraw(struct preparation_queue *queue, const struct preparation *preparation) {
+  struct preparation *previous = NULL;
+  for (struct preparation *at = queue->first; at; previous = at, at = at->next) {
+    if (at != preparation) continue;
+    if (previous)
+      previous->next = at->next;
+    else
+      queue->first = at->next;
+    if (queue->last == at) queue->last = previous;
+    return true;
+  }
+  return false;
+}
+
+void preparer_abandon(struct preparer *preparer, struct preparation *preparation) {
+  pthread_mutex_lock(&preparer->lock);
+  bool waited = withdraw(&preparer->waiting, preparation);
+  pthread_mutex_unlock(&preparer->lock);
+  if (waited)
+    preparation_free(preparation);
+  else
+    preparation->owner = NULL;
 }
 
 struct preparation *preparer_take(struct preparer *preparer) {

@@ -4,8 +4,7 @@
 #ifndef KAIJU_HTTP_PREPARE_H
 #define KAIJU_HTTP_PREPARE_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
+#include <stdint.h>
 
 #include "base/buffer.h"
 #include "http/request.h"
@@ -26,8 +25,7 @@ struct preparer_options {
 struct preparation {
   enum completion_endpoint endpoint;
   struct buffer body;
-  void *owner;           /* the loop's; NULL once nobody waits */
-  atomic_bool abandoned; /* need not be done any more */
+  void *owner; /* the loop's; NULL once nobody waits */
   /* The result: `request` and `tokens`, or `request` NULL and `error`. */
   struct completion_request *request;
   struct token_list tokens;
@@ -39,6 +37,8 @@ int preparer_create(struct preparer **preparer, const struct preparer_options *o
 /* Joins the thread; preparations that nobody has taken are freed. NULL is allowed. */
 void preparer_destroy(struct preparer *preparer);
 void preparer_submit(struct preparer *preparer, struct preparation *preparation);
+/* Nobody waits for it any more: it is freed at once if it has not begun, otherwise it comes without an owner. */
+void preparer_abandon(struct preparer *preparer, struct preparation *preparation);
 /* The next that is done, or NULL; in the order of submission. */
 struct preparation *preparer_take(struct preparer *preparer);
 void preparation_free(struct preparation *preparation);

@@ -7,15 +7,22 @@
 #include "http/json.h"
 #include "http/messages.h"
 
-void completion_request_free(struct completion_request *request) {
-  if (!request) return;
-  for (size_t i = 0; i < request->stop_count; i++) free(request->stops[i]);
-  free(request->sampling.bias);
+void completion_request_drop_prompt(struct completion_request *request) {
   json_decref(request->messages);
   json_decref(request->tools);
   json_decref(request->template_variables);
   free(request->prompt);
   free(request->tokens);
+  request->messages = request->tools = request->template_variables = NULL;
+  request->prompt = NULL;
+  request->tokens = NULL;
+}
+
+void completion_request_free(struct completion_request *request) {
+  if (!request) return;
+  completion_request_drop_prompt(request);
+  for (size_t i = 0; i < request->stop_count; i++) free(request->stops[i]);
+  free(request->sampling.bias);
   free(request);
 }
 

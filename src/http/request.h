@@ -43,6 +43,8 @@ struct completion_request {
 /* 0, or -1 and `error`. `config` gives the defaults of sampling and the size of the vocabulary. */
 int completion_request_parse(struct completion_request **request, enum completion_endpoint endpoint, const char *body,
                              size_t length, const struct config *config, struct api_error *error);
+/* Releases messages, tools and prompt, which the tokens stand for from then on. */
+void completion_request_drop_prompt(struct completion_request *request);
 void completion_request_free(struct completion_request *request); /* NULL is allowed */
 
 #endif

@@ -241,6 +241,28 @@ static void t5_arguments_as_text_and_object(void **state) {
   }
 }
 
+/* H12: a text that becomes many values is not multiplied beyond what one request may hold. */
+static void h12_arguments_share_one_bound(void **state) {
+  enum { VALUES = JSON_MAX_VALUES / 2 + 1 };
+  struct buffer body = {0};
+  (void)state;
+  buffer_append_text(&body, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[");
+  for (int call = 0; call < 2; call++) {
+    buffer_append_format(&body, "%s{\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":[0", call ? "," : "");
+    for (int i = 0; i < VALUES; i++) buffer_append_text(&body, ",0");
+    buffer_append_text(&body, "]}\"}}");
+  }
+  buffer_append_text(&body, "]}]}");
+  struct completion_request *request = taken(ENDPOINT_CHAT, buffer_text(&body));
+  const json_t *calls = json_object_get(json_array_get(request->messages, 0), "tool_calls");
+  for (size_t i = 0; i < 2; i++) {
+    const json_t *function = json_object_get(json_array_get(calls, i), "function");
+    assert_int_equal(json_typeof(json_object_get(function, "arguments")), i == 0 ? JSON_OBJECT : JSON_STRING);
+  }
+  completion_request_free(request);
+  buffer_free(&body);
+}
+
 static void h7_roles(void **state) {
   (void)state;
   struct completion_request *request =
@@ -416,6 +438,7 @@ int main(void) {
       cmocka_unit_test(h6_content_parts),
       cmocka_unit_test(h6_null_content_with_tool_calls),
       cmocka_unit_test(t5_arguments_as_text_and_object),
+      cmocka_unit_test(h12_arguments_share_one_bound),
       cmocka_unit_test(h7_roles),
       cmocka_unit_test(h12_every_numeric_field),
       cmocka_unit_test(h12_not_a_json_number),
