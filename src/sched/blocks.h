@@ -1,4 +1,5 @@
-/* The lead's allocator of KV blocks. Ids are 0…count-1 and mean the same block on every stage. Blocks are reference-counted, so that sequences can share them.
+/* The lead's allocator of KV blocks. Ids are 0…count-1 and mean the same block on every stage. Blocks are
+ * reference-counted, so that sequences can share them.
  */
 #ifndef KAIJU_SCHED_BLOCKS_H
 #define KAIJU_SCHED_BLOCKS_H
