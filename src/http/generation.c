@@ -1,7 +1,6 @@
 #include "http/generation.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "http/json.h"
@@ -24,9 +23,7 @@ struct generation {
   uint64_t engine_id;
   struct detokenizer *detokenizer;
   struct logprobs logprobs;
-  struct buffer text; /* released and not yet sent */
-  char tail[4];       /* the last bytes of the text, for tail_is_unfinished */
-  size_t tail_length;
+  struct buffer text;    /* released and not yet sent */
   struct event *silence; /* streams: since the last byte */
 };
 
@@ -213,45 +210,6 @@ void generation_prepared(struct preparation *preparation) {
     begin_stream(generation);
 }
 
-static void remember_tail(struct generation *generation, uint32_t token) {
-  const struct tokenizer *tokenizer = generation->service->tokenizer;
-  size_t length = 0;
-  const char *bytes = tokenizer_bytes(tokenizer, token, &length);
-  if (tokenizer_is_special(tokenizer, token)) return;
-  for (size_t i = length > sizeof generation->tail ? length - sizeof generation->tail : 0; i < length; i++) {
-    if (generation->tail_length == sizeof generation->tail) {
-      memmove(generation->tail, generation->tail + 1, sizeof generation->tail - 1);
-      generation->tail_length--;
-    }
-    generation->tail[generation->tail_length++] = bytes[i];
-  }
-}
-
-/* True if the tokens end inside a character. */
-static bool tail_is_unfinished(const struct generation *generation) {
-  size_t follow = 0;
-  while (follow < generation->tail_length) {
-    unsigned char byte = (unsigned char)generation->tail[generation->tail_length - 1 - follow];
-    if ((byte & 0xc0) != 0x80) {
-      size_t needed = byte >= 0xf0 && byte <= 0xf4 ? 3 : byte >= 0xe0 && byte < 0xf0 ? 2 : byte >= 0xc2 && byte < 0xe0;
-      return follow < needed;
-    }
-    follow++;
-  }
-  return false;
-}
-
-/* Releases the text that is held back. A character that the end has cut is left out, not replaced. */
-static void finish_text(struct generation *generation) {
-  static const char replacement[] = "\xef\xbf\xbd";
-  size_t before = generation->text.length;
-  detokenizer_finish(generation->detokenizer, &generation->text);
-  struct buffer *text = &generation->text;
-  if (!buffer_failed(text) && text->length >= before + 3 && tail_is_unfinished(generation) &&
-      memcmp(text->data + text->length - 3, replacement, 3) == 0)
-    text->length -= 3;
-}
-
 static void observe_token(struct generation *generation) {
   double now = clock_seconds();
   if (generation->last_token == 0)
@@ -269,7 +227,6 @@ static const char *consume(struct generation *generation, const struct mailbox_e
     generation->completion_tokens = event->completion_tokens;
     if (event->has_token) observe_token(generation);
     if (has_text) {
-      remember_tail(generation, event->sampled.token);
       if (generation->request->sampling.top_logprobs >= 0) logprobs_add(&generation->logprobs, &event->sampled);
       if (detokenizer_push(generation->detokenizer, event->sampled.token, &generation->text)) {
         if (event->finish == FINISH_NONE) cancel(generation);
@@ -277,7 +234,7 @@ static const char *consume(struct generation *generation, const struct mailbox_e
       }
     }
     if (event->finish == FINISH_EOS || event->finish == FINISH_LENGTH) {
-      finish_text(generation);
+      detokenizer_finish_cut(generation->detokenizer, &generation->text);
       return event->finish == FINISH_EOS ? "stop" : "length";
     }
   }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+/* Always has room for one more event, so that the last one is never lost for lack of memory. */
 struct event_list {
   struct mailbox_event *events;
   size_t count, capacity;
@@ -14,8 +15,7 @@ struct mailbox {
   struct mailbox_queue *queue; /* NULL once the reader has let go */
   void *reader;
   struct event_list posted;
-  struct mailbox_event last; /* kept apart, so that the end is never lost for lack of memory */
-  bool ended;
+  bool ended; /* the last event has been posted */
   struct kj_error error;
   struct event_list taken; /* the reader's */
   /* Under the queue's lock. */
@@ -30,15 +30,18 @@ struct mailbox_queue {
   void *context;
 };
 
-static void release(struct mailbox *mailbox) {
-  pthread_mutex_lock(&mailbox->lock);
-  unsigned holders = --mailbox->holders;
-  pthread_mutex_unlock(&mailbox->lock);
-  if (holders > 0) return;
+static void destroy(struct mailbox *mailbox) {
   pthread_mutex_destroy(&mailbox->lock);
   free(mailbox->posted.events);
   free(mailbox->taken.events);
   free(mailbox);
+}
+
+static void release(struct mailbox *mailbox) {
+  pthread_mutex_lock(&mailbox->lock);
+  unsigned holders = --mailbox->holders;
+  pthread_mutex_unlock(&mailbox->lock);
+  if (holders == 0) destroy(mailbox);
 }
 
 struct mailbox_queue *mailbox_queue_create(void (*wake)(void *context), void *context) {
@@ -101,6 +104,16 @@ void *mailbox_queue_next(struct mailbox_queue *queue, struct mailbox **result) {
   }
 }
 
+static bool reserve(struct event_list *list) {
+  if (list->count < list->capacity) return true;
+  size_t capacity = list->capacity ? list->capacity * 2 : 4;
+  struct mailbox_event *events = realloc(list->events, capacity * sizeof *events);
+  if (!events) return false;
+  list->events = events;
+  list->capacity = capacity;
+  return true;
+}
+
 struct mailbox *mailbox_create(struct mailbox_queue *queue, void *reader) {
   struct mailbox *mailbox = calloc(1, sizeof *mailbox);
   if (!mailbox) return NULL;
@@ -108,39 +121,26 @@ struct mailbox *mailbox_create(struct mailbox_queue *queue, void *reader) {
   mailbox->holders = 2;
   mailbox->queue = queue;
   mailbox->reader = reader;
-  return mailbox;
-}
-
-static bool append(struct event_list *list, const struct mailbox_event *event) {
-  if (list->count == list->capacity) {
-    size_t capacity = list->capacity ? list->capacity * 2 : 4;
-    struct mailbox_event *events = realloc(list->events, capacity * sizeof *events);
-    if (!events) return false;
-    list->events = events;
-    list->capacity = capacity;
-  }
-  list->events[list->count++] = *event;
-  return true;
+  if (reserve(&mailbox->posted) && reserve(&mailbox->taken)) return mailbox;
+  destroy(mailbox);
+  return NULL;
 }
 
 /* Under the mailbox's lock. */
 static void post(struct mailbox *mailbox, const struct engine_event *event) {
-  struct mailbox_event copy = {.has_token = event->has_token,
-                               .sampled = event->sampled,
-                               .finish = event->finish,
-                               .completion_tokens = event->completion_tokens};
-  if (event->finish != FINISH_NONE) {
-    mailbox->last = copy;
-    mailbox->ended = true;
-    if (event->error) mailbox->error = *event->error;
-    return;
-  }
-  /* Without memory the text would have a hole: end it instead, keeping the engine's own end out. */
-  if (!append(&mailbox->posted, &copy)) {
-    mailbox->last = (struct mailbox_event){.finish = FINISH_ERROR};
-    mailbox->ended = true;
-    kj_fail_memory(&mailbox->error, "the events of a request");
-  }
+  struct event_list *posted = &mailbox->posted;
+  struct mailbox_event *copy = &posted->events[posted->count++];
+  *copy = (struct mailbox_event){.has_token = event->has_token,
+                                 .sampled = event->sampled,
+                                 .finish = event->finish,
+                                 .completion_tokens = event->completion_tokens};
+  mailbox->ended = event->finish != FINISH_NONE;
+  if (event->error) mailbox->error = *event->error;
+  if (mailbox->ended || reserve(posted)) return;
+  /* What comes next could not be kept and the text would have a hole: end it here, keeping the engine's own end out. */
+  *copy = (struct mailbox_event){.finish = FINISH_ERROR};
+  mailbox->ended = true;
+  kj_fail_memory(&mailbox->error, "the events of a request");
 }
 
 void mailbox_on_event(void *context, const struct engine_event *event) {
@@ -168,12 +168,10 @@ void mailbox_close(struct mailbox *mailbox) {
 const struct mailbox_event *mailbox_take(struct mailbox *mailbox, size_t *count, struct kj_error *error) {
   struct event_list *taken = &mailbox->taken;
   pthread_mutex_lock(&mailbox->lock);
-  struct event_list empty = *taken;
+  struct event_list read = *taken;
   *taken = mailbox->posted;
-  empty.count = 0;
-  mailbox->posted = empty;
-  bool end = mailbox->ended && mailbox->last.finish != FINISH_NONE && append(taken, &mailbox->last);
-  if (end) mailbox->last.finish = FINISH_NONE;
+  read.count = 0;
+  mailbox->posted = read;
   *error = mailbox->error;
   pthread_mutex_unlock(&mailbox->lock);
   *count = taken->count;

@@ -58,4 +58,10 @@ void detokenizer_finish(struct detokenizer *detokenizer, struct buffer *out) {
   stop_watch_finish(detokenizer->watch, out);
 }
 
+void detokenizer_finish_cut(struct detokenizer *detokenizer, struct buffer *out) {
+  char replacement[8];
+  utf8_replacer_finish(&detokenizer->replacer, replacement);
+  stop_watch_finish(detokenizer->watch, out);
+}
+
 bool detokenizer_stopped(const struct detokenizer *detokenizer) { return stop_watch_stopped(detokenizer->watch); }

@@ -23,8 +23,10 @@ void detokenizer_free(struct detokenizer *detokenizer);
 
 /* Appends to `out` what the token releases. Returns true once a stop string is complete; later tokens are ignored. */
 bool detokenizer_push(struct detokenizer *detokenizer, uint32_t token, struct buffer *out);
-/* The end of the tokens: releases what is still held back. */
+/* The end of the tokens: releases what is still held back; an unfinished character becomes U+FFFD. */
 void detokenizer_finish(struct detokenizer *detokenizer, struct buffer *out);
+/* The same for tokens that were cut off: an unfinished character is left out. */
+void detokenizer_finish_cut(struct detokenizer *detokenizer, struct buffer *out);
 bool detokenizer_stopped(const struct detokenizer *detokenizer);
 
 #endif

@@ -48,6 +48,22 @@ static void H2_a_character_cut_by_the_end_becomes_one_replacement(void **state) 
   buffer_free(&decoded);
 }
 
+static void H2_a_character_cut_by_the_end_can_be_left_out(void **state) {
+  static const uint32_t ids[] = {0xff, 'a', 0xf0, 0x9f, 0x98, 0x80};
+  static const char *const texts[] = {"", "\uFFFD", "\uFFFDa", "\uFFFDa", "\uFFFDa", "\uFFFDa", "\uFFFDa\U0001F600"};
+  for (size_t count = 0; count <= 6; count++) {
+    struct detokenizer *detokenizer;
+    struct kj_error error;
+    struct buffer text = {0};
+    assert_int_equal(detokenizer_create(&detokenizer, *state, NULL, 0, &error), 0);
+    for (size_t i = 0; i < count; i++) detokenizer_push(detokenizer, ids[i], &text);
+    detokenizer_finish_cut(detokenizer, &text);
+    assert_string_equal(buffer_text(&text), texts[count]);
+    buffer_free(&text);
+    detokenizer_free(detokenizer);
+  }
+}
+
 static void replaces_what_can_never_become_a_character(void **state) {
   static const uint32_t ids[] = {0xe4, 0xbd, 'x', 0xff, 0xed, 0xa0, 0x80};
   struct buffer decoded = {0};
@@ -94,6 +110,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(H2_H15_releases_whole_characters_only),
       cmocka_unit_test(H2_a_character_cut_by_the_end_becomes_one_replacement),
+      cmocka_unit_test(H2_a_character_cut_by_the_end_can_be_left_out),
       cmocka_unit_test(replaces_what_can_never_become_a_character),
       cmocka_unit_test(skips_special_and_unknown_tokens_even_inside_a_character),
       cmocka_unit_test(releases_each_character_with_its_last_token),
