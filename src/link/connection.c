@@ -368,7 +368,6 @@ static struct segment *control_segment(struct connection *connection, uint16_t t
   bytes_put64(segment->bytes + FRAME_HEADER, value);
   segment->length = FRAME_HEADER + (size_t)header.length;
   segment->begins_frame = false;
-  segment->next = NULL;
   return segment;
 }
 

@@ -53,6 +53,7 @@ struct fabric {
   int wait;
   struct fabric_device devices[FABRIC_DEVICES];
   size_t device_count;
+  size_t turn; /* counts the completion queues that were looked at */
   struct listener {
     struct fid_pep *handle;
     struct address bound;
@@ -190,7 +191,7 @@ void fabric_close(struct fabric *fabric) {
   if (!fabric) return;
   drop_silent(fabric, true);
   for (struct fabric_event event; fabric->listener_count && fabric_next_event(fabric, &event);)
-    if (event.kind == EVENT_REQUEST) request_reject(fabric, event.request);
+    if (event.kind == EVENT_REQUEST) request_reject(event.request);
   for (size_t i = 0; i < fabric->listener_count; i++) fi_close(&fabric->listeners[i].handle->fid);
   for (size_t i = 0; i < fabric->device_count; i++) {
     fi_close(&fabric->devices[i].completions->fid);
@@ -327,7 +328,7 @@ int request_accept(struct endpoint **endpoint, struct fabric *fabric, struct fab
                    struct kj_error *error) {
   int code = open_endpoint(endpoint, fabric, request->info, owner, error);
   if (code) {
-    request_reject(fabric, request);
+    request_reject(request);
     return code;
   }
   (*endpoint)->listener = request->listener;
@@ -345,8 +346,7 @@ int endpoint_accept(struct endpoint *endpoint, struct kj_error *error) {
   return 0;
 }
 
-void request_reject(struct fabric *fabric, struct fabric_request *request) {
-  (void)fabric;
+void request_reject(struct fabric_request *request) {
   fi_reject(request->listener, request->info->handle, NULL, 0);
   fi_freeinfo(request->info);
   free(request);
@@ -419,12 +419,13 @@ struct transfer *fabric_next_completion(struct fabric *fabric) {
     if (!fabric->ended) fabric->ended_tail = &fabric->ended;
     return transfer;
   }
-  for (size_t i = 0; i < fabric->device_count && !transfer; i++) transfer = read_completion(&fabric->devices[i]);
+  for (size_t i = 0; i < fabric->device_count && !transfer; i++)
+    transfer = read_completion(&fabric->devices[fabric->turn++ % fabric->device_count]);
   return transfer;
 }
 
 /* Reads everything that the device has to say into the queue, so that what belongs to an endpoint that is gone can be
- * dropped. */
+ * dropped, or told apart from what comes later. */
 static void read_ahead(struct fabric *fabric, struct fabric_device *device) {
   for (struct transfer *transfer; (transfer = read_completion(device));) {
     transfer->next = NULL;
@@ -463,9 +464,10 @@ static struct endpoint *find_endpoint(const struct fabric *fabric, const struct 
   return endpoint;
 }
 
-static bool lost(const struct fabric *fabric, const struct fid *handle, int reason, struct fabric_event *event) {
+static bool lost(struct fabric *fabric, const struct fid *handle, int reason, struct fabric_event *event) {
   const struct endpoint *endpoint = find_endpoint(fabric, handle);
   if (!endpoint) return false;
+  read_ahead(fabric, endpoint->device);
   *event = (struct fabric_event){.kind = EVENT_LOST, .owner = endpoint->owner, .reason = reason};
   return true;
 }

@@ -97,9 +97,10 @@ bool fabric_next_event(struct fabric *fabric, struct fabric_event *event);
 int request_accept(struct endpoint **endpoint, struct fabric *fabric, struct fabric_request *request, void *owner,
                    struct kj_error *error);
 int endpoint_accept(struct endpoint *endpoint, struct kj_error *error);
-void request_reject(struct fabric *fabric, struct fabric_request *request);
+void request_reject(struct fabric_request *request);
 
-/* The next transfer that has ended, with `received` or `reason` filled in; NULL if there is none. */
+/* The next transfer that has ended, with `received` or `reason` filled in; NULL if there is none. The devices take
+ * turns. What an endpoint had to say before EVENT_LOST comes before what ends after that event has been read. */
 struct transfer *fabric_next_completion(struct fabric *fabric);
 
 /* Descriptors to poll for input; 0 if there is something to read already. */

@@ -28,7 +28,9 @@ struct segment *hub_take_segment(struct link_hub *hub) {
     hub->spare_count--;
   }
   pthread_mutex_unlock(&hub->mutex);
-  return segment ? segment : segment_create();
+  if (!segment) return segment_create();
+  segment->next = NULL; /* it is a list of its own from here on, not the head of the spare ones */
+  return segment;
 }
 
 void hub_give_segments(struct link_hub *hub, struct segment *segments) {
@@ -105,10 +107,11 @@ static struct connection *first_connection(struct link_hub *hub) {
   return connection;
 }
 
+/* Strangers, those that are being told why they are refused included. */
 static size_t half_open(struct link_hub *hub) {
   size_t count = 0;
   for (const struct connection *item = first_connection(hub); item; item = item->next)
-    count += item->accepted && item->state < STATE_UP;
+    count += item->accepted && (item->state < STATE_UP || item->state == STATE_REFUSING);
   return count;
 }
 
@@ -122,7 +125,7 @@ static void answer_request(struct link_hub *hub, struct fabric_event *event, uin
   if (!added) {
     log_warning("connection turned away: %s: too many connections", peer);
     if (connection) connection_destroy(connection);
-    request_reject(hub->fabric, event->request);
+    request_reject(event->request);
     return;
   }
   memcpy(connection->peer, peer, sizeof peer);
@@ -150,7 +153,7 @@ static void take_events(struct link_hub *hub) {
     } else {
       struct connection *connection = event.owner;
       struct endpoint *endpoint = connection->endpoint;
-      take_completions(hub, SIZE_MAX); /* its last words come before the news that it is gone */
+      take_completions(hub, HUB_TRANSFERS); /* its last words come before the news that it is gone */
       if (connection->endpoint == endpoint) connection_lost(connection, event.reason);
     }
   }
@@ -441,7 +444,6 @@ static struct segment *fill_segments(struct link_hub *hub, const struct frame_he
   struct segment *first = hub_take_segment(hub);
   if (!first) return NULL;
   struct segment *segment = first;
-  segment->next = NULL;
   segment->begins_frame = true;
   segment->length = FRAME_HEADER;
   frame_write_header(header, segment->bytes);
@@ -455,7 +457,6 @@ static struct segment *fill_segments(struct link_hub *hub, const struct frame_he
           return NULL;
         }
         segment = segment->next;
-        segment->next = NULL;
         segment->begins_frame = false;
         segment->length = 0;
       }

@@ -26,7 +26,8 @@ enum {
 
 enum {
   RECEIVES = 8, /* posted on a link */
-  SENDS = 4     /* in progress at most */
+  SENDS = 4,    /* in progress at most */
+  HUB_TRANSFERS = HUB_CONNECTIONS * (RECEIVES + SENDS)
 };
 
 /* How long an accepted connection may take until it is authenticated, if the hub's deadline is not shorter. */
@@ -129,7 +130,7 @@ static inline uint64_t hub_bound(uint64_t limit) {
   return limit > least / 16 ? limit * 16 : least;
 }
 
-/* NULL: out of memory. Any thread, without the mutex. */
+/* One segment, in no list; NULL: out of memory. Any thread, without the mutex. */
 struct segment *hub_take_segment(struct link_hub *hub);
 /* A list of them. */
 void hub_give_segments(struct link_hub *hub, struct segment *segments);

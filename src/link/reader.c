@@ -15,11 +15,6 @@ const uint8_t *reader_take(struct reader *reader, size_t length) {
   return start;
 }
 
-uint8_t reader_8(struct reader *reader) {
-  const uint8_t *bytes = reader_take(reader, 1);
-  return bytes ? bytes[0] : 0;
-}
-
 uint32_t reader_32(struct reader *reader) {
   const uint8_t *bytes = reader_take(reader, 4);
   return bytes ? bytes_get32(bytes) : 0;
@@ -90,8 +85,6 @@ int reader_end(const struct reader *reader, const char *message, struct kj_error
   if (reader->left) return kj_fail(error, KJ_INVALID, "a %s message has %zu bytes too many", message, reader->left);
   return 0;
 }
-
-void writer_8(struct buffer *out, uint8_t value) { buffer_append(out, &value, 1); }
 
 void writer_32(struct buffer *out, uint32_t value) {
   uint8_t bytes[4];

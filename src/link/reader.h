@@ -16,7 +16,6 @@ struct reader {
 };
 
 const uint8_t *reader_take(struct reader *reader, size_t length); /* NULL past the end */
-uint8_t reader_8(struct reader *reader);
 uint32_t reader_32(struct reader *reader);
 uint64_t reader_64(struct reader *reader);
 float reader_float(struct reader *reader);
@@ -28,7 +27,6 @@ void reader_text(struct reader *reader, char *text, size_t size);
 /* KJ_INVALID, naming the message, if something was missing, wrong or left over. */
 int reader_end(const struct reader *reader, const char *message, struct kj_error *error);
 
-void writer_8(struct buffer *out, uint8_t value);
 void writer_32(struct buffer *out, uint32_t value);
 void writer_64(struct buffer *out, uint64_t value);
 void writer_float(struct buffer *out, float value);
