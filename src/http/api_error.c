@@ -18,6 +18,8 @@ int api_fail(struct api_error *error, int status, const char *code, const char *
   return -1;
 }
 
+int api_fail_memory(struct api_error *error) { return api_fail(error, 503, "out_of_memory", NULL, "out of memory"); }
+
 int api_fail_from(struct api_error *error, const struct kj_error *cause) {
   int status = 500;
   const char *code = "internal_error";

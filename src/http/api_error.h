@@ -20,6 +20,8 @@ struct api_error {
 /* Fills `error` and returns -1, so that a failing path reads `return api_fail(error, …);`. `param` may be NULL. */
 int api_fail(struct api_error *error, int status, const char *code, const char *param, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* The same for memory that ran out. */
+int api_fail_memory(struct api_error *error);
 /* What an error of the engine, the tokenizer or the template means for the client. */
 int api_fail_from(struct api_error *error, const struct kj_error *cause);
 

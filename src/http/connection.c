@@ -144,7 +144,7 @@ static bool add_body(struct connection *connection, const char *bytes, size_t le
     connection->body_counted += length;
     buffer_append(&connection->body, bytes, length);
     if (!buffer_failed(&connection->body)) return true;
-    api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
+    api_fail_memory(&error);
   }
   refuse(connection, &error);
   return false;
@@ -204,8 +204,7 @@ static bool read_head(struct connection *connection) {
   const char *bytes = (const char *)evbuffer_pullup(input, (ev_ssize_t)length);
   connection->searched = 0;
   buffer_clear(&connection->body);
-  int failed = bytes ? http_head_parse(&connection->head, bytes, length, &error)
-                     : api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
+  int failed = bytes ? http_head_parse(&connection->head, bytes, length, &error) : api_fail_memory(&error);
   evbuffer_drain(input, length);
   if (failed) {
     refuse(connection, &error);

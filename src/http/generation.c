@@ -111,7 +111,7 @@ static void fail(struct generation *generation, const struct api_error *error) {
 
 static void fail_memory(struct generation *generation) {
   struct api_error error;
-  api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
+  api_fail_memory(&error);
   fail(generation, &error);
 }
 
@@ -123,7 +123,7 @@ void generation_start(struct generation_service *service, struct connection *con
     free(generation);
     free(preparation);
     struct api_error error;
-    api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
+    api_fail_memory(&error);
     connection_respond_error(connection, &error, NULL);
     return;
   }
@@ -148,7 +148,7 @@ static int submit(struct generation *generation, const struct token_list *tokens
   struct completion_request *request = generation->request;
   struct kj_error cause;
   struct mailbox *mailbox = mailbox_create(service->mailboxes, generation);
-  if (!mailbox) return api_fail(error, 503, "out_of_memory", NULL, "out of memory");
+  if (!mailbox) return api_fail_memory(error);
   struct request engine_request = {.tokens = tokens->ids,
                                    .token_count = tokens->count,
                                    .max_tokens = request->max_tokens,

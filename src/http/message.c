@@ -71,7 +71,7 @@ static int parse_target(struct http_head *head, struct span target, struct api_e
   }
   const char *query = memchr(target.data, '?', target.length);
   head->path = strndup(target.data, query ? (size_t)(query - target.data) : target.length);
-  return head->path ? 0 : api_fail(error, 503, "out_of_memory", NULL, "out of memory");
+  return head->path ? 0 : api_fail_memory(error);
 }
 
 static int parse_request_line(struct http_head *head, struct span line, struct api_error *error) {

@@ -48,7 +48,7 @@ static json_t *join_content(const json_t *content, const char *message_path, boo
     if (join_part(json_array_get(content, i), part, assistant, &text, error)) goto done;
   }
   joined = buffer_failed(&text) ? NULL : json_stringn(buffer_text(&text), text.length);
-  if (!joined) api_fail(error, 503, "out_of_memory", NULL, "out of memory");
+  if (!joined) api_fail_memory(error);
 done:
   buffer_free(&text);
   return joined;
@@ -86,7 +86,7 @@ static json_t *check_call(const json_t *call, const char *path, struct json_budg
   }
   if (json_object_set_new(copy, "function", function_copy) == 0) return copy;
   json_decref(copy);
-  api_fail(error, 503, "out_of_memory", NULL, "out of memory");
+  api_fail_memory(error);
   return NULL;
 }
 
@@ -104,7 +104,7 @@ static json_t *check_calls(const json_t *calls, const char *message_path, struct
     snprintf(call_path, sizeof call_path, "%.100s[%zu]", path, i);
     json_t *call = check_call(json_array_get(calls, i), call_path, budget, error);
     if (!call || json_array_append_new(result, call) != 0) {
-      if (call) api_fail(error, 503, "out_of_memory", NULL, "out of memory");
+      if (call) api_fail_memory(error);
       json_decref(result);
       return NULL;
     }
@@ -156,7 +156,7 @@ static json_t *check_message(const json_t *message, const char *path, struct jso
   }
   if (stored) return copy;
   json_decref(copy);
-  api_fail(error, 503, "out_of_memory", NULL, "out of memory");
+  api_fail_memory(error);
   return NULL;
 }
 
@@ -180,7 +180,7 @@ json_t *messages_check(const json_t *messages, struct api_error *error) {
     snprintf(path, sizeof path, "messages[%zu]", i);
     json_t *message = check_message(json_array_get(messages, i), path, &budget, error);
     if (!message || json_array_append_new(result, message) != 0) {
-      if (message) api_fail(error, 503, "out_of_memory", NULL, "out of memory");
+      if (message) api_fail_memory(error);
       json_decref(result);
       return NULL;
     }

@@ -34,7 +34,7 @@ static void fail(struct fields *fields, const char *code, const char *param, con
 
 static void fail_memory(struct fields *fields) {
   fields->failed = true;
-  api_fail(fields->error, 503, "out_of_memory", NULL, "out of memory");
+  api_fail_memory(fields->error);
 }
 
 static void set_defaults(struct completion_request *request, const struct generation_defaults *defaults) {

@@ -1,5 +1,6 @@
 #include "http/router.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,14 +23,18 @@ struct route {
   void (*handle)(struct call *call);
 };
 
+static void respond_no_memory(struct call *call) {
+  struct api_error error;
+  api_fail_memory(&error);
+  connection_respond_error(call->connection, &error, NULL);
+}
+
 static void respond_json(struct call *call, int status, const char *headers, json_t *value) {
   struct buffer body = {0};
   if (json_append(&body, value)) {
     connection_respond(call->connection, status, "application/json", headers, body.data, body.length);
   } else {
-    struct api_error error;
-    api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
-    connection_respond_error(call->connection, &error, NULL);
+    respond_no_memory(call);
   }
   buffer_free(&body);
 }
@@ -46,7 +51,7 @@ static bool check_ready(const struct router *router, struct api_error *error) {
   struct engine_status *status = get_status(router);
   bool ready = status && status->state == ENGINE_READY;
   if (!status) {
-    api_fail(error, 503, "out_of_memory", NULL, "out of memory");
+    api_fail_memory(error);
   } else if (!ready) {
     const char *separator = status->reason[0] ? ": " : "";
     api_fail(error, 503, engine_state_name(status->state), NULL, "the engine is %s%s%s",
@@ -72,7 +77,9 @@ static void get_health(struct call *call) {
   }
   json_t *body = api_error_json(&error);
   json_object_set_new(body, "status", json_string(error.code));
-  respond_json(call, 503, "Retry-After: 5\r\n", body);
+  char headers[32];
+  snprintf(headers, sizeof headers, "Retry-After: %d\r\n", error.retry_after);
+  respond_json(call, 503, headers, body);
 }
 
 static void get_metrics(struct call *call) {
@@ -82,9 +89,7 @@ static void get_metrics(struct call *call) {
   if (status && !buffer_failed(&text)) {
     connection_respond(call->connection, 200, "text/plain; version=0.0.4; charset=utf-8", NULL, text.data, text.length);
   } else {
-    struct api_error error;
-    api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
-    connection_respond_error(call->connection, &error, NULL);
+    respond_no_memory(call);
   }
   buffer_free(&text);
   free(status);
