@@ -302,6 +302,12 @@ class Cluster:
         self.processes = []
         self.relays = []
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
     def start(self, name, *command):
         self.processes.append(Process(name, command))
         return self.processes[-1]

@@ -1,33 +1,34 @@
+import signal
+
 import pytest
 
 from cluster import Cluster, MINI
 
 
+def pytest_configure():
+    """A run that is told to end takes its processes with it, as with Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 @pytest.fixture
 def cluster():
     """Starts processes for one test and ends them after it; their logs are in the report of a test that fails."""
-    owned = Cluster()
-    yield owned
-    owned.close()
+    with Cluster() as owned:
+        yield owned
 
 
 @pytest.fixture(scope="session")
 def solo():
     """A lead without nodes, whose answers are what every cluster must give."""
-    owned = Cluster()
-    yield owned.lead([], "--parallel", 4).wait_ready()
-    owned.close()
+    with Cluster() as owned:
+        yield owned.lead([], "--parallel", 4).wait_ready()
 
 
 @pytest.fixture(scope="module")
 def trio():
     """A lead with two nodes for tests that leave it as it is."""
-    owned = Cluster()
-    nodes = owned.nodes(2)
-    lead = owned.lead(nodes, "--parallel", 2, "--chunk", 8).wait_ready()
-    lead.nodes = nodes
-    yield lead
-    owned.close()
+    with Cluster() as owned:
+        yield owned.lead(owned.nodes(2), "--parallel", 2, "--chunk", 8).wait_ready()
 
 
 @pytest.fixture(scope="session")

@@ -51,11 +51,10 @@ def expected():
 
 @pytest.fixture(scope="module", params=[0, 1, 2, 3])
 def any_cluster(request):
-    owned = Cluster()
-    lead = owned.lead(owned.nodes(request.param), "--chunk", 7).wait_ready()
-    lead.node_count = request.param
-    yield lead
-    owned.close()
+    with Cluster() as owned:
+        lead = owned.lead(owned.nodes(request.param), "--chunk", 7).wait_ready()
+        lead.node_count = request.param
+        yield lead
 
 
 @pytest.mark.parametrize("sampling", SAMPLING)
