@@ -122,14 +122,9 @@ int engine_create(struct engine **result, const struct engine_options *options, 
 
 void engine_destroy(struct engine *engine) {
   if (!engine) return;
+  if (engine->schedule) engine_cancel_all(engine); /* of an engine that never ran; otherwise there is nothing left */
   cluster_close(engine->cluster);
-  micro_batch_free(engine->in_flight);
   schedule_destroy(engine->schedule);
-  while (engine->inbox) {
-    struct sequence *sequence = engine->inbox;
-    engine->inbox = sequence->next;
-    sequence_free(sequence);
-  }
   stage_close(engine->stage);
   head_close(engine->head);
   sampler_destroy(engine->sampler);

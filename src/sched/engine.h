@@ -51,7 +51,7 @@ struct engine_options {
  * before anything is loaded. No network yet: the plan is made in engine_run, when the nodes have said what memory they
  * have. */
 int engine_create(struct engine **engine, const struct engine_options *options, struct kj_error *error);
-void engine_destroy(struct engine *engine);
+void engine_destroy(struct engine *engine); /* ends what was submitted and never run, as cancelled */
 
 /* Forms the cluster, warms up, then serves until engine_stop; returns 0 after that. `on_ready` (may be NULL) is called
  * once, on this thread, when the first token has gone round. A failure before that is returned, and ends the nodes too;

@@ -328,7 +328,7 @@ static void wait_until(struct engine *engine, double deadline) {
   pthread_mutex_unlock(&engine->mutex);
 }
 
-static void cancel_everything(struct engine *engine) {
+void engine_cancel_all(struct engine *engine) {
   /* Also after a failure: nothing may be accepted that nobody would end. */
   engine_stop(engine);
   set_state(engine, ENGINE_STOPPING, "the server is shutting down");
@@ -373,6 +373,6 @@ int engine_run(struct engine *engine, void (*on_ready)(void *context), void *con
   if (!code) code = serve(engine, on_ready, context, error);
   if (code == KJ_CANCELLED && stopping(engine)) code = 0;
   if (code && engine->cluster && error) stop_nodes(engine, error);
-  cancel_everything(engine);
+  engine_cancel_all(engine);
   return code;
 }

@@ -59,6 +59,8 @@ bool engine_launch(struct engine *engine);
 int engine_prove_ring(struct engine *engine, struct kj_error *error);
 /* The micro-batch in flight came back with the rows that were wanted [outputs, hidden]. */
 void engine_complete(struct engine *engine, const float *rows);
+/* Ends every sequence that is not finished, as cancelled; nothing is accepted any more. */
+void engine_cancel_all(struct engine *engine);
 /* Ends a sequence that is not in flight: last event, then gone. */
 void engine_finish(struct engine *engine, struct sequence *sequence, enum finish finish, const struct sampled *sampled,
                    const struct kj_error *error);

@@ -101,6 +101,7 @@ static double record_alternatives(struct sampler *sampler, const struct sampling
   /* log Σ exp(logit): the probability of the best token is exp(its logit) / Σ exp(logit). */
   double normaliser = (double)logits[best] - log((double)sampler->weights[best]);
   uint32_t count = (uint32_t)sampling->top_logprobs;
+  if (count > SAMPLING_MAX_TOP_LOGPROBS) count = SAMPLING_MAX_TOP_LOGPROBS;
   if (count > sampler->vocabulary) count = sampler->vocabulary;
   if (count > 0) heap_build(sampler->heap, sampler->vocabulary, logits);
   for (uint32_t i = 0; i < count; i++) {

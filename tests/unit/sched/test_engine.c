@@ -379,6 +379,19 @@ static void test_stopped_before_it_is_ready(void **state) {
   pthread_mutex_destroy(&running.mutex);
 }
 
+static void test_destroyed_without_having_run(void **state) {
+  (void)state;
+  struct running running = {.engine = create(1, 0)};
+  pthread_mutex_init(&running.mutex, NULL);
+  pthread_cond_init(&running.changed, NULL);
+  struct client client = {0};
+  assert_int_equal(submit(&running, &client, 5, 3, 1), 0);
+  engine_destroy(running.engine);
+  assert_ended(&client, FINISH_CANCELLED, 0);
+  pthread_cond_destroy(&running.changed);
+  pthread_mutex_destroy(&running.mutex);
+}
+
 /* Submitted before the engine runs: served once it does. */
 static void test_requests_before_the_start_wait(void **state) {
   (void)state;
@@ -466,6 +479,7 @@ int main(void) {
       cmocka_unit_test(test_many_clients_on_threads),
       cmocka_unit_test(test_stop_ends_everything),
       cmocka_unit_test(test_stopped_before_it_is_ready),
+      cmocka_unit_test(test_destroyed_without_having_run),
       cmocka_unit_test(test_requests_before_the_start_wait),
       cmocka_unit_test(test_start_that_fails_ends_everything),
       cmocka_unit_test(test_options_that_are_refused),
