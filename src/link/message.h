@@ -97,7 +97,7 @@ struct message_work {
   uint32_t timing_count;
   struct stage_timing timings[MESSAGE_MAX_STAGES]; /* of the stages so far */
   struct batch batch;                              /* pointers into memory owned by the message */
-  const float *rows;                               /* [batch.tokens, hidden], 4-byte aligned, owned by the message */
+  float *rows; /* [batch.tokens, hidden], 4-byte aligned; once decoded, the message's own, to be computed in place */
   void *memory;
 };
 struct message_result {

@@ -43,7 +43,6 @@ struct node {
   bool assigned, downstream_up, ready;
   uint64_t next_number;
   double warm_seconds, last_finished_at;
-  float *hidden; /* [max_batch_tokens, hidden] */
   struct kj_error stop_reason;
   bool told_to_stop;
 
@@ -183,15 +182,10 @@ static int load_stage(struct node *node, const struct message_assign *assign, st
   double begin = clock_seconds();
   stage_close(node->stage);
   node->stage = NULL;
-  free(node->hidden);
-  node->hidden = NULL;
   int code = open_backend(node, assign->max_batch_tokens, error);
   if (code) return code;
   options.backend = node->backend;
   node->stage_options = options;
-  size_t hidden = checkpoint_config(node->checkpoint)->hidden;
-  node->hidden = calloc((size_t)assign->max_batch_tokens * hidden, sizeof *node->hidden);
-  if (!node->hidden) return kj_fail_memory(error, "hidden states");
   log_info("loading layers %u to %u", assign->first_layer, assign->first_layer + assign->layer_count - 1);
   if ((code = stage_open(&node->stage, &options, error))) return code;
   if ((code = stage_warm(node->stage, on_layers_warm, node, error))) {
@@ -286,14 +280,14 @@ static int pass_on(struct node *node, struct message_work *work, struct kj_error
                                     .outputs = work->batch.outputs,
                                     .timing_count = work->timing_count};
     memcpy(result.timings, work->timings, sizeof result.timings);
-    stage_pack_outputs(&work->batch, work->hidden, node->hidden);
+    stage_pack_outputs(&work->batch, work->hidden, work->rows);
     rows = work->batch.outputs;
     message_encode_result(&head, &result);
   } else {
     message_encode_work(&head, work);
   }
   int code = buffer_failed(&head) ? kj_fail_memory(error, "a message") : 0;
-  const struct link_part parts[] = {{head.data, head.length}, {node->hidden, rows * work->hidden * sizeof(float)}};
+  const struct link_part parts[] = {{head.data, head.length}, {work->rows, rows * work->hidden * sizeof(float)}};
   if (!code)
     code = link_send(node->hub, node->downstream, last ? MESSAGE_RESULT : MESSAGE_WORK, node->assignment.epoch, parts,
                      2, error);
@@ -314,10 +308,7 @@ static int compute(struct node *node, const struct link_event *frame, struct kj_
     code = kj_fail(error, KJ_INVALID, "micro-batch %llu came instead of %llu", (unsigned long long)work.number,
                    (unsigned long long)node->next_number);
   node->next_number++;
-  if (!code) {
-    memcpy(node->hidden, work.rows, (size_t)work.batch.tokens * work.hidden * sizeof *node->hidden);
-    code = stage_forward(node->stage, &work.batch, node->hidden, error);
-  }
+  if (!code) code = stage_forward(node->stage, &work.batch, work.rows, error);
   if (!code) {
     double end = clock_seconds();
     if (work.timing_count < MESSAGE_MAX_STAGES)
@@ -552,7 +543,6 @@ void node_destroy(struct node *node) {
   threads_destroy(node->threads);
   checkpoint_identity_free(&node->identity);
   checkpoint_close(node->checkpoint);
-  free(node->hidden);
   pthread_cond_destroy(&node->wake);
   pthread_mutex_destroy(&node->mutex);
   free(node);
