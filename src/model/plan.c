@@ -163,7 +163,8 @@ static int costs_layers(struct costs *costs, const struct config *config, const 
   return 0;
 }
 
-/* Working set of node i. Hidden states: one micro-batch is computed, one may be on its way in and one out. */
+/* Working set of node i. Hidden states three times: the frame they came in, the rows that are computed with, and the
+ * segments that take them on. */
 static void costs_working(struct split_node *cost, const struct plan *plan, size_t i, const struct config *config,
                           uint32_t rows) {
   uint32_t threads = plan->nodes[i].threads ? plan->nodes[i].threads : PLAN_DEFAULT_THREADS;
@@ -212,12 +213,13 @@ static void costs_nodes(struct costs *costs, const struct plan *plan, const stru
 /* Below this limit no sum of the search can overflow. */
 static int check_total(const struct costs *costs, struct kj_error *error) {
   const struct split_problem *problem = &costs->problem;
-  uint64_t total = multiply(problem->kv_bytes_per_layer, problem->layers);
+  /* Everything that is mapped counts twice, which leaves room for its page tables. */
+  uint64_t total = multiply(2, multiply(problem->kv_bytes_per_layer, problem->layers));
   total = add(total, multiply(2, problem->weights_before[problem->layers]));
   for (size_t i = 0; i < problem->node_count; i++) {
     total = add(total, multiply(2, costs->nodes[i].head_weights));
     total = add(total, add(costs->nodes[i].head_read, problem->runtime));
-    total = add(total, add(costs->nodes[i].working, costs->nodes[i].stage_working));
+    total = add(total, multiply(2, add(costs->nodes[i].working, costs->nodes[i].stage_working)));
   }
   if (total >> 62) return kj_fail(error, KJ_MEMORY, "this model, context and number of sequences need over 4 EB");
   return 0;

@@ -4,7 +4,7 @@
  *                + its KV pool: parallel · ceil(context / KV_BLOCK) blocks for each of its layers
  *                + its working set: the engine's scratch memory, the stage's activations and ledger, hidden states that
  *                  are being received, computed and sent, on the lead logits and the sampler's tables
- *                + the runtime: PLAN_RUNTIME_BYTES, and 8 bytes of page table for every 4-KiB page of weights.
+ *                + the runtime: PLAN_RUNTIME_BYTES, and 8 bytes of page table for every 4-KiB page of the above.
  *
  * The automatic split minimises the time of the slowest stage, a stage's time being the bytes of weights that a decode
  * step of one sequence reads from it divided by the node's bandwidth, under every node's memory ceiling; among equal

@@ -18,7 +18,9 @@ uint64_t split_working(const struct split_problem *problem, size_t node, uint32_
 }
 
 uint64_t split_runtime(const struct split_problem *problem, size_t node, uint32_t first, uint32_t end) {
-  uint64_t pages = (split_weights(problem, node, first, end) + PAGE_BYTES - 1) / PAGE_BYTES;
+  uint64_t mapped = split_weights(problem, node, first, end) + (uint64_t)(end - first) * problem->kv_bytes_per_layer +
+                    split_working(problem, node, first, end);
+  uint64_t pages = (mapped + PAGE_BYTES - 1) / PAGE_BYTES;
   return problem->runtime + pages * PAGE_TABLE_ENTRY_BYTES;
 }
 
