@@ -94,6 +94,10 @@ static double exponential(double x) {
   return p * power;
 }
 
+double rope_yarn_magnitude(double factor, double scale) {
+  return factor <= 1.0 ? 1.0 : 0.1 * scale * logarithm(factor) + 1.0;
+}
+
 /* The dimension whose pair turns `rotations` times over the original positions. */
 static double correction_dimension(double rotations, uint32_t head_dim, double log_theta, uint32_t positions) {
   return head_dim * logarithm(positions / (rotations * 2.0 * PI)) / (2.0 * log_theta);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compute/rope.h"
 #include "model/config_parts.h"
 
 /* Keys that Transformers knows for type yarn. One that is not here would change the angles in a way unknown to us. */
@@ -23,9 +24,6 @@ static int check_keys(const struct json_place *scaling, struct kj_error *error) 
   return 0;
 }
 
-/* Transformers' get_mscale. */
-static double magnitude_scale(double factor, double scale) { return factor <= 1 ? 1 : 0.1 * scale * log(factor) + 1; }
-
 static int read_attention_factor(struct yarn *yarn, const struct json_place *scaling, struct kj_error *error) {
   double given = 0, mscale = 0, mscale_all = 0;
   int result = json_read_real(scaling, "attention_factor", 1e-6, 1e6, &given, error);
@@ -34,8 +32,8 @@ static int read_attention_factor(struct yarn *yarn, const struct json_place *sca
   if (result) return result;
   /* One of the two alone counts for nothing, as in Transformers. */
   if (!given && mscale != 0 && mscale_all != 0)
-    given = magnitude_scale(yarn->factor, mscale) / magnitude_scale(yarn->factor, mscale_all);
-  yarn->attention_factor = (float)(given != 0 ? given : magnitude_scale(yarn->factor, 1));
+    given = rope_yarn_magnitude(yarn->factor, mscale) / rope_yarn_magnitude(yarn->factor, mscale_all);
+  yarn->attention_factor = (float)(given != 0 ? given : rope_yarn_magnitude(yarn->factor, 1));
   return 0;
 }
 

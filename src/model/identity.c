@@ -7,14 +7,16 @@
 
 _Static_assert((int)CHECKPOINT_HASH == (int)SAFETENSORS_DIGEST, "a shard's identity is its file's digest");
 
-/* Everything that the computation of a hidden state depends on, in one spelling: numbers as hexadecimal floats. */
+/* Everything that a hidden state, and whether there is one at a position, depends on, in one spelling: numbers as
+ * hexadecimal floats. */
 static void describe_config(struct buffer *text, const struct config *config) {
   buffer_append_format(text, "%s %u %u %u %u %u %u %u\n", config->model_type, config->layers, config->hidden,
                        config->vocabulary, config->query_heads, config->kv_heads, config->head_dim,
                        config->intermediate);
   buffer_append_format(text, "experts %u %u %u %d tied %d\n", config->experts, config->experts_per_token,
                        config->expert_intermediate, config->renormalise_experts, config->tied_embeddings);
-  buffer_append_format(text, "epsilon %a rope %a\n", (double)config->rms_epsilon, config->rope_theta);
+  buffer_append_format(text, "epsilon %a rope %a positions %u\n", (double)config->rms_epsilon, config->rope_theta,
+                       config->max_positions);
   if (config->yarn.enabled)
     buffer_append_format(text, "yarn %a %a %a %a %u\n", (double)config->yarn.factor, (double)config->yarn.beta_fast,
                          (double)config->yarn.beta_slow, (double)config->yarn.attention_factor,

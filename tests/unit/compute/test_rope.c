@@ -91,6 +91,15 @@ static void yarn_frequencies_equal_those_of_transformers_F3(void **state) {
   assert_true(frequency[0] == 1.0f && frequency[63] == plain[63] / 4.0f);
 }
 
+static void yarn_magnitude_equals_that_of_transformers_F3(void **state) {
+  (void)state;
+  assert_true(rope_yarn_magnitude(1, 1) == 1 && rope_yarn_magnitude(0.5, 2) == 1);
+  for (double factor = 1.25; factor < 1e6; factor *= 1.25) {
+    double expected = 0.1 * 0.7 * log(factor) + 1;
+    assert_true(fabs(rope_yarn_magnitude(factor, 0.7) - expected) <= 1e-15 * expected);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sine_and_cosine_are_correctly_rounded_up_to_a_million),
@@ -98,6 +107,7 @@ int main(void) {
       cmocka_unit_test(an_absurd_position_gives_finite_numbers),
       cmocka_unit_test(frequencies_equal_the_power_function),
       cmocka_unit_test(yarn_frequencies_equal_those_of_transformers_F3),
+      cmocka_unit_test(yarn_magnitude_equals_that_of_transformers_F3),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

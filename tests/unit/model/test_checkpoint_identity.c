@@ -36,9 +36,10 @@ static void hash_of_config(const char *config, uint8_t hash[CHECKPOINT_HASH]) {
 
 static const struct tiny tiny = {.layers = 2, .dense = true};
 
-#define CONFIG(rest)                                                                                                   \
+#define CONFIG_OF(rest)                                                                                                \
   "{\"model_type\":\"qwen3\",\"num_hidden_layers\":2,\"hidden_size\":256,\"vocab_size\":32,\"num_attention_heads\":2," \
-  "\"num_key_value_heads\":1,\"head_dim\":64,\"intermediate_size\":384,\"max_position_embeddings\":512" rest "}"
+  "\"num_key_value_heads\":1,\"head_dim\":64,\"intermediate_size\":384,\"max_position_embeddings\":" rest "}"
+#define CONFIG(rest) CONFIG_OF("512" rest)
 
 static void test_formatting_order_and_other_fields_do_not_matter(void **state) {
   (void)state;
@@ -63,6 +64,7 @@ static void test_C8_fields_of_the_computation_matter(void **state) {
   (void)state;
   static const char *const other[] = {
       CONFIG(",\"rope_theta\":10001"),
+      CONFIG_OF("513,\"rope_theta\":10000"),
       CONFIG(",\"rope_theta\":10000,\"rms_norm_eps\":1e-5"),
       CONFIG(",\"rope_theta\":10000,\"tie_word_embeddings\":true"),
       CONFIG(",\"rope_theta\":10000,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2}"),
