@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "link/link.h"
 
 enum { DIGITS = LINK_KEY_BYTES * 2 };
@@ -16,33 +17,12 @@ static int malformed(const char *path, struct kj_error *error) {
                  path, DIGITS);
 }
 
-/* Reads at most `size` bytes; the number read or -1. */
-static ssize_t read_all(int file, char *bytes, size_t size) {
-  size_t length = 0;
-  while (length < size) {
-    ssize_t count = read(file, bytes + length, size - length);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return -1;
-    if (count == 0) break;
-    length += (size_t)count;
-  }
-  return (ssize_t)length;
-}
-
 int link_key_load(const char *path, uint8_t key[LINK_KEY_BYTES], struct kj_error *error) {
   char text[DIGITS + 3]; /* the digits, "\r\n", and one byte too many */
-  int code = 0;
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe must not block */
-  if (file < 0) return kj_fail_errno(error, "open", path);
   struct stat status;
-  if (fstat(file, &status) != 0) {
-    code = kj_fail_errno(error, "examine", path);
-    goto done;
-  }
-  if (!S_ISREG(status.st_mode)) {
-    code = kj_fail(error, KJ_INVALID, "%s: not a regular file", path);
-    goto done;
-  }
+  int file;
+  int code = file_open(&file, &status, path, error);
+  if (code) return code;
   if (status.st_mode & (S_IRWXG | S_IRWXO)) {
     code = kj_fail(error, KJ_INVALID,
                    "%s: others may read the cluster key (permissions %04o); run `chmod 600 %s`, and make a new key if "
@@ -50,14 +30,11 @@ int link_key_load(const char *path, uint8_t key[LINK_KEY_BYTES], struct kj_error
                    path, (unsigned)(status.st_mode & 07777), path);
     goto done;
   }
-  ssize_t length = read_all(file, text, sizeof text);
-  if (length < 0) {
-    code = kj_fail_errno(error, "read", path);
-    goto done;
-  }
-  size_t end = (size_t)length;
+  size_t length = (uint64_t)status.st_size < sizeof text ? (size_t)status.st_size : sizeof text, end = length;
+  code = file_read(file, text, length, path, error);
+  if (code) goto done;
   if (end > 0 && text[end - 1] == '\n') end--;
-  if (end > 0 && end < (size_t)length && text[end - 1] == '\r') end--;
+  if (end > 0 && end < length && text[end - 1] == '\r') end--;
   size_t decoded = 0;
   if (end != DIGITS || sodium_hex2bin(key, LINK_KEY_BYTES, text, DIGITS, NULL, &decoded, NULL) != 0 ||
       decoded != LINK_KEY_BYTES)

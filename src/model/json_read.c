@@ -1,44 +1,21 @@
 #include "model/json_read.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads until `length` bytes are there; a file that is shorter has changed since it was measured. */
-static int read_exactly(int descriptor, char *bytes, size_t length, const char *path, struct kj_error *error) {
-  size_t done = 0;
-  while (done < length) {
-    ssize_t count = pread(descriptor, bytes + done, length - done, (off_t)done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return kj_fail_errno(error, "read", path);
-    if (!count) return kj_fail(error, KJ_IO, "%s: became shorter while it was read", path);
-    done += (size_t)count;
-  }
-  return 0;
-}
+#include "base/file.h"
 
 int json_read_bytes(char **bytes, size_t *length, const char *path, size_t limit, struct kj_error *error) {
   *bytes = NULL;
   *length = 0;
   char *memory = NULL;
-  int result = 0;
-  /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
-  int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return kj_fail_errno(error, "open", path);
   struct stat status;
-  if (fstat(descriptor, &status)) {
-    result = kj_fail_errno(error, "stat", path);
-    goto done;
-  }
-  if (!S_ISREG(status.st_mode)) {
-    result = kj_fail(error, KJ_INVALID, "%s: is not a regular file", path);
-    goto done;
-  }
+  int descriptor;
+  int result = file_open(&descriptor, &status, path, error);
+  if (result) return result;
   if ((uint64_t)status.st_size > limit) {
     result = kj_fail(error, KJ_INVALID, "%s: has %lld bytes; more than %zu is not accepted", path,
                      (long long)status.st_size, limit);
@@ -49,7 +26,7 @@ int json_read_bytes(char **bytes, size_t *length, const char *path, size_t limit
     result = kj_fail_memory(error, path);
     goto done;
   }
-  result = read_exactly(descriptor, memory, (size_t)status.st_size, path, error);
+  result = file_read(descriptor, memory, (size_t)status.st_size, path, error);
   if (result) goto done;
   memory[status.st_size] = '\0';
   *bytes = memory;

@@ -1,7 +1,5 @@
 #include "model/safetensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -11,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/file.h"
 #include "model/json_read.h"
 
 enum { LENGTH_FIELD = 8 };
@@ -290,37 +289,17 @@ int safetensors_parse(struct safetensors **file, const char *name, const void *b
   return result;
 }
 
-static int open_regular(struct safetensors *file, int *descriptor, struct stat *status, struct kj_error *error) {
-  *descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (*descriptor < 0) return kj_fail_errno(error, "open", file->path);
-  if (fstat(*descriptor, status)) return kj_fail_errno(error, "stat", file->path);
-  if (!S_ISREG(status->st_mode)) return kj_fail(error, KJ_INVALID, "%s: is not a regular file", file->path);
-  return 0;
-}
-
-static int read_at_start(const struct safetensors *file, int descriptor, uint8_t *bytes, uint64_t length,
-                         struct kj_error *error) {
-  for (uint64_t done = 0; done < length;) {
-    ssize_t count = pread(descriptor, bytes + done, length - done, (off_t)done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return kj_fail_errno(error, "read", file->path);
-    if (!count) return kj_fail(error, KJ_IO, "%s: became shorter while it was read", file->path);
-    done += (uint64_t)count;
-  }
-  return 0;
-}
-
 int safetensors_open(struct safetensors **file, const char *path, struct kj_error *error) {
   struct safetensors *made = NULL;
   uint8_t field[LENGTH_FIELD], *start = NULL;
   int descriptor = -1;
   *file = NULL;
   int result = create(&made, path, error);
-  if (!result) result = open_regular(made, &descriptor, &made->status, error);
+  if (!result) result = file_open(&descriptor, &made->status, made->path, error);
   if (result) goto done;
   made->file_bytes = (uint64_t)made->status.st_size;
   result = made->file_bytes < LENGTH_FIELD ? fail_short(made, error) : 0;
-  if (!result) result = read_at_start(made, descriptor, field, LENGTH_FIELD, error);
+  if (!result) result = file_read(descriptor, field, LENGTH_FIELD, made->path, error);
   if (!result) result = read_length(made, field, error);
   if (result) goto done;
   start = malloc(made->data_begin);
@@ -328,7 +307,7 @@ int safetensors_open(struct safetensors **file, const char *path, struct kj_erro
     result = kj_fail_memory(error, "a safetensors header");
     goto done;
   }
-  result = read_at_start(made, descriptor, start, made->data_begin, error);
+  result = file_read(descriptor, start, made->data_begin, made->path, error);
   if (!result && memcmp(start, field, LENGTH_FIELD) != 0)
     result = kj_fail(error, KJ_IO, "%s: changed while it was read", path);
   if (!result) result = parse_start(made, start, made->data_begin, error);
@@ -372,9 +351,9 @@ static bool same_file(const struct stat *a, const struct stat *b) {
 int safetensors_map(struct safetensors *file, struct kj_error *error) {
   if (file->data) return 0;
   struct stat status = {0};
-  int descriptor = -1;
-  int result = open_regular(file, &descriptor, &status, error);
-  if (result) goto done;
+  int descriptor;
+  int result = file_open(&descriptor, &status, file->path, error);
+  if (result) return result;
   if (!same_file(&status, &file->status)) {
     result = kj_fail(error, KJ_IO, "%s: changed since its header was read", file->path);
     goto done;
@@ -387,7 +366,7 @@ int safetensors_map(struct safetensors *file, struct kj_error *error) {
   file->mapping = mapping;
   file->data = mapping;
 done:
-  if (descriptor >= 0) close(descriptor);
+  close(descriptor);
   return result;
 }
 

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "model/json_read.h"
 
-enum { DEFAULT_BITS = 4, DEFAULT_GROUP = 64, ROUTER_BITS = 8, ROUTER_GROUP = 64 };
+enum { DEFAULT_BITS = 4, DEFAULT_GROUP = 64, ROUTER_BITS = 8, ROUTER_GROUP = 64, CONFIG_LIMIT = 64 << 20 };
 
 struct shape {
   const char *name;
@@ -45,19 +46,6 @@ static const char shape_generation[] =
     "{\"pad_token_id\": 151643, \"do_sample\": true, \"eos_token_id\": [151645, 151643],"
     " \"repetition_penalty\": 1.05, \"temperature\": 0.7, \"top_p\": 0.8, \"top_k\": 20}";
 
-static int load_object(json_t **object, const char *path, struct kj_error *error) {
-  json_error_t problem;
-  FILE *file = fopen(path, "rb");
-  if (!file) return kj_fail_errno(error, "open", path);
-  *object = json_loadf(file, JSON_REJECT_DUPLICATES, &problem);
-  fclose(file);
-  if (!*object) return kj_fail(error, KJ_INVALID, "%s: not valid JSON: line %d: %s", path, problem.line, problem.text);
-  if (json_is_object(*object)) return 0;
-  json_decref(*object);
-  *object = NULL;
-  return kj_fail(error, KJ_INVALID, "%s: not a JSON object", path);
-}
-
 static int load_shape(json_t **config, json_t **generation, const char *name, struct kj_error *error) {
   size_t count = sizeof shapes / sizeof *shapes, i = 0;
   while (i < count && strcmp(shapes[i].name, name) != 0) i++;
@@ -83,8 +71,8 @@ static int load_generation(json_t **generation, json_t *config, const char *conf
   struct buffer path = {0};
   if (slash) buffer_append(&path, config_path, (size_t)(slash + 1 - config_path));
   buffer_append_text(&path, "generation_config.json");
-  int code =
-      buffer_failed(&path) ? kj_fail_memory(error, "a path") : load_object(generation, buffer_text(&path), error);
+  int code = buffer_failed(&path) ? kj_fail_memory(error, "a path")
+                                  : json_read_file(generation, buffer_text(&path), CONFIG_LIMIT, error);
   buffer_free(&path);
   if (code != KJ_NOT_FOUND) return code;
   json_t *eos = json_object_get(config, "eos_token_id");
@@ -197,7 +185,7 @@ int synth_config_make(struct synth_config *result, const struct synth_request *r
     return kj_fail(error, KJ_INVALID, "either a shape or a config file is needed, not both");
   if (request->shape)
     code = load_shape(&config, &generation, request->shape, error);
-  else if (!(code = load_object(&config, request->config_path, error)))
+  else if (!(code = json_read_file(&config, request->config_path, CONFIG_LIMIT, error)))
     code = load_generation(&generation, config, request->config_path, error);
   if (code) goto done;
   if (request->layers && (code = set_layers(config, request->layers, error))) goto done;
