@@ -132,8 +132,7 @@ static void answer_request(struct link_hub *hub, struct fabric_event *event, uin
   connection_accept(connection, event->request, now);
 }
 
-/* Takes at most so many completions, so that a peer that never stops sending does not keep the thread from the others;
- * true if there may be more. */
+/* Takes at most so many completions; true if there may be more. */
 static bool take_completions(struct link_hub *hub, size_t most) {
   for (; most > 0; most--) {
     struct transfer *transfer = fabric_next_completion(hub->fabric);
@@ -143,8 +142,11 @@ static bool take_completions(struct link_hub *hub, size_t most) {
   return true;
 }
 
-static void take_events(struct link_hub *hub) {
-  for (struct fabric_event event; fabric_next_event(hub->fabric, &event);) {
+/* The same of events. */
+static bool take_events(struct link_hub *hub, size_t most) {
+  for (; most > 0; most--) {
+    struct fabric_event event;
+    if (!fabric_next_event(hub->fabric, &event)) return false;
     uint64_t now = clock_nanoseconds();
     if (event.kind == EVENT_REQUEST) {
       answer_request(hub, &event, now);
@@ -157,6 +159,7 @@ static void take_events(struct link_hub *hub) {
       if (connection->endpoint == endpoint) connection_lost(connection, event.reason);
     }
   }
+  return true;
 }
 
 /* Does what link_listen asks for. */
@@ -259,13 +262,14 @@ static void sleep_until(struct link_hub *hub, uint64_t next) {
 }
 
 static void *run(void *argument) {
-  enum { COMPLETIONS_A_TURN = 32 };
+  /* A peer that never stops sending, or strangers who never stop coming, must not keep the thread from the others. */
+  enum { EVENTS_A_TURN = 32, COMPLETIONS_A_TURN = 32 };
   struct link_hub *hub = argument;
   bool stopping = false;
   for (;;) {
     serve_listen(hub);
-    take_events(hub);
-    bool more = take_completions(hub, COMPLETIONS_A_TURN);
+    bool more = take_events(hub, EVENTS_A_TURN);
+    if (take_completions(hub, COMPLETIONS_A_TURN)) more = true;
     if (begin_stopping(hub, stopping)) stopping = true;
     uint64_t next = advance_all(hub), next_sweep = sweep(hub);
     remove_dead(hub);
