@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/file.h"
 #include "model/synth_config.h"
 #include "model/synth_layout.h"
 
@@ -101,15 +102,13 @@ static void remove_made(struct output *output) {
 }
 
 static int copy_file(struct output *output, const char *name, struct kj_error *error) {
-  int source = -1, target = -1, code = 0;
+  int source = -1, target = -1;
+  struct stat status;
   const char *path;
   char *from = join(output->request->tokenizer, name);
   if (!from) return kj_fail_memory(error, "a path");
-  if ((source = open(from, O_RDONLY | O_CLOEXEC)) < 0) {
-    code = kj_fail_errno(error, "open", from);
-    goto done;
-  }
-  if ((code = create_file(output, name, &target, &path, error))) goto done;
+  int code = file_open(&source, &status, from, error);
+  if (code || (code = create_file(output, name, &target, &path, error))) goto done;
   for (;;) {
     ssize_t count = read(source, output->chunk, COPY_BYTES);
     if (count < 0 && errno == EINTR) continue;
