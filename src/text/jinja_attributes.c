@@ -82,6 +82,7 @@ static bool find_item(struct run *run, struct value object, struct value key, st
     if (index < 0) index += (int64_t)text->characters;
     if (index < 0 || (uint64_t)index >= text->characters) return false;
     size_t start = character_offset(text, (size_t)index);
+    if (!run_step(run, start / 256)) return false; /* finding the character takes time */
     *value = value_text(text_part(run, text, start, start + character_size(text->bytes + start)));
     return true;
   }
@@ -169,9 +170,10 @@ struct value value_slice(struct run *run, struct value object, struct value from
     sequence_add(run, part, object.sequence->items[i]);
   }
   const int64_t *range = object.sequence->range;
-  part->range[0] = range[0] + start * range[2];
-  part->range[1] = range[0] + stop * range[2];
-  part->range[2] = range[2] * stride;
+  /* Only for printing; near the ends of 64 bits the numbers wrap. */
+  part->range[0] = (int64_t)((uint64_t)range[0] + (uint64_t)start * (uint64_t)range[2]);
+  part->range[1] = (int64_t)((uint64_t)range[0] + (uint64_t)stop * (uint64_t)range[2]);
+  part->range[2] = (int64_t)((uint64_t)range[2] * (uint64_t)stride);
   return value_sequence(part);
 }
 

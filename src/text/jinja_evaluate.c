@@ -110,7 +110,7 @@ static struct value evaluate_compare(struct renderer *renderer, struct scope *sc
 
 static struct value evaluate_concat(struct renderer *renderer, struct scope *scope, const struct node *node) {
   struct buffer out = {0};
-  for (uint32_t i = 0; i < node->count && !renderer->run->failed; i++) {
+  for (uint32_t i = 0; i < node->count && !renderer->run->failed && text_grows(renderer->run, &out); i++) {
     print_string(renderer->run, evaluate(renderer, scope, node->children[i]), &out);
   }
   const struct text *text = text_take(renderer->run, &out);

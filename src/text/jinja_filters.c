@@ -117,12 +117,11 @@ static struct value filter_indent(struct run *run, struct value value, const str
   buffer_append(&out, text->bytes, text->length);
   buffer_append_text(&out, "\n"); /* so that a last empty line is a line */
   const struct sequence *lines = text_lines(run, text_take(run, &out));
-  for (size_t i = 0; lines && i < lines->count && run_step(run, 1); i++) {
+  for (size_t i = 0; lines && i < lines->count && run_step(run, 1) && text_grows(run, &out); i++) {
     const struct text *line = lines->items[i].text;
     if (i) buffer_append_text(&out, "\n");
     if (i ? blank || line->length : first) buffer_append(&out, indent->bytes, indent->length);
     buffer_append(&out, line->bytes, line->length);
-    if (out.length > JINJA_MEMORY) run_fail(run, "an indented text becomes too long");
   }
   const struct text *indented = text_marked(run, text_take(run, &out), text->safe);
   buffer_free(&out);

@@ -239,7 +239,7 @@ static void append_field(struct run *run, const struct text *field, const struct
 const struct text *format_braces(struct run *run, const struct text *format, const struct arguments *arguments) {
   struct buffer out = {0};
   size_t automatic = 0;
-  for (size_t at = 0; at < format->length && run_step(run, 1);) {
+  for (size_t at = 0; at < format->length && run_step(run, 1) && text_grows(run, &out);) {
     char c = format->bytes[at];
     bool doubled = at + 1 < format->length && format->bytes[at + 1] == c;
     if ((c == '{' || c == '}') && doubled) {
@@ -372,7 +372,7 @@ static size_t format_conversion(struct run *run, const struct text *format, size
 const struct text *format_percent(struct run *run, const struct text *format, struct value operand) {
   struct operands operands = {operand, 0};
   struct buffer out = {0};
-  for (size_t at = 0; at < format->length && run_step(run, 1);) {
+  for (size_t at = 0; at < format->length && run_step(run, 1) && text_grows(run, &out);) {
     if (format->bytes[at] == '%') {
       at = format_conversion(run, format, at + 1, &operands, &out);
     } else {

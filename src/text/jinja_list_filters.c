@@ -95,10 +95,9 @@ struct value filter_join(struct run *run, struct value value, const struct argum
   const struct sequence *items = value_iterate(run, value);
   bool attribute = values[1].kind != VALUE_MISSING && values[1].kind != VALUE_NONE;
   struct buffer out = {0};
-  for (size_t i = 0; i < items->count && run_step(run, 1); i++) {
+  for (size_t i = 0; i < items->count && run_step(run, 1) && text_grows(run, &out); i++) {
     if (i && separator) buffer_append(&out, separator->bytes, separator->length);
     print_string(run, attribute ? value_path(run, items->items[i], values[1]) : items->items[i], &out);
-    if (out.length > JINJA_MEMORY) run_fail(run, "a joined text becomes too long");
   }
   const struct text *joined = text_take(run, &out);
   buffer_free(&out);

@@ -154,8 +154,7 @@ static void repr_object(struct run *run, struct value value, struct buffer *out)
 }
 
 void print_repr(struct run *run, struct value value, struct buffer *out) {
-  if (!run_enter(run)) return;
-  if (out->length > JINJA_MEMORY) run_fail(run, "a text becomes longer than %d bytes", JINJA_MEMORY);
+  if (!text_grows(run, out) || !run_enter(run)) return;
   if (value.kind == VALUE_UNDEFINED) {
     buffer_append_text(out, "Undefined");
   } else {
@@ -267,8 +266,7 @@ static void write_array(struct run *run, const struct sequence *items, const str
 
 static void write_value(struct run *run, struct value value, const struct json_style *style, size_t level,
                         struct buffer *out) {
-  if (!run_enter(run)) return;
-  if (out->length > JINJA_MEMORY) run_fail(run, "a text becomes longer than %d bytes", JINJA_MEMORY);
+  if (!text_grows(run, out) || !run_enter(run)) return;
   if (value.kind == VALUE_STRING) {
     write_text(value.text, style->ascii, out);
   } else if (value.kind == VALUE_NONE) {

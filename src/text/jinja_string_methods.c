@@ -294,7 +294,7 @@ static struct value method_join(struct run *run, struct value object, const stru
   if (!bind(run, arguments, "iterable", 1, &iterable)) return object;
   const struct sequence *items = value_iterate(run, iterable);
   struct buffer out = {0};
-  for (size_t i = 0; i < items->count && run_step(run, 1); i++) {
+  for (size_t i = 0; i < items->count && run_step(run, 1) && text_grows(run, &out); i++) {
     const struct text *item = argument_text(run, items->items[i], NULL);
     if (object.text->safe) item = text_escape(run, item);
     if (i) buffer_append(&out, object.text->bytes, object.text->length);

@@ -119,6 +119,12 @@ size_t text_find_last(const struct text *text, const struct text *part, size_t e
   }
 }
 
+bool text_grows(struct run *run, const struct buffer *out) {
+  if (out->length <= JINJA_MEMORY) return true;
+  run_fail(run, "a text becomes longer than %d MiB", JINJA_MEMORY / (1024 * 1024));
+  return false;
+}
+
 const struct text *text_take(struct run *run, struct buffer *buffer) {
   if (buffer_failed(buffer)) run_fail(run, "out of memory for a text");
   const struct text *text = text_make(run, buffer_text(buffer), buffer->length);
@@ -126,28 +132,45 @@ const struct text *text_take(struct run *run, struct buffer *buffer) {
   return text;
 }
 
-/* Python's rule for a capital sigma in lower case: final after a cased letter and not before one. */
-static bool sigma_is_final(const struct text *text, size_t at, size_t end) {
-  bool before = false;
-  size_t size = 0;
-  for (size_t i = 0; i < at; i += size) {
-    int32_t c = character_decode(text->bytes + i, &size);
-    bool cased = character_is_upper(c) || character_is_lower(c) || utf8proc_category(c) == UTF8PROC_CATEGORY_LT;
-    utf8proc_category_t category = utf8proc_category(c);
-    bool ignorable = c == '\'' || c == '.' || c == ':' || c == 0xB7 || c == 0x2019 || c == '^' || c == '`' ||
-                     c == 0xA8 || category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_LM ||
-                     category == UTF8PROC_CATEGORY_CF;
-    if (cased || !ignorable) before = cased;
+static bool is_cased(int32_t c) {
+  return character_is_upper(c) || character_is_lower(c) || utf8proc_category(c) == UTF8PROC_CATEGORY_LT;
+}
+
+/* Unicode's Case_Ignorable: marks, modifiers, format characters and the punctuation inside words. */
+static bool is_case_ignorable(int32_t c) {
+  static const int32_t PUNCTUATION[] = {'\'',   '.',    ':',    0xB7,   0x387,  0x55F,  0x5F4,  0x2018, 0x2019,
+                                        0x2024, 0x2027, 0xFE13, 0xFE52, 0xFE55, 0xFF07, 0xFF0E, 0xFF1A};
+  switch (utf8proc_category(c)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      for (size_t i = 0; i < sizeof PUNCTUATION / sizeof *PUNCTUATION; i++) {
+        if (PUNCTUATION[i] == c) return true;
+      }
+      return false;
   }
-  if (!before) return false;
-  for (size_t i = end; i < text->length; i += size) {
-    int32_t c = character_decode(text->bytes + i, &size);
-    if (character_is_upper(c) || character_is_lower(c)) return false;
-    utf8proc_category_t category = utf8proc_category(c);
-    if (c != '\'' && c != '.' && c != ':' && c != 0xB7 && c != 0x2019 && category != UTF8PROC_CATEGORY_MN &&
-        category != UTF8PROC_CATEGORY_CF) {
-      break;
-    }
+}
+
+/* Unicode's Final_Sigma, for the lower case of the capital sigma from `at` to `end`: after a cased letter and not
+ * before one, whatever ignorable characters lie between. */
+static bool sigma_is_final(const struct text *text, size_t at, size_t end) {
+  bool after_cased = false;
+  size_t size = 0;
+  while (at > 0) {
+    at = last_character(text->bytes, at);
+    int32_t c = character_decode(text->bytes + at, &size);
+    if (is_case_ignorable(c)) continue;
+    after_cased = is_cased(c);
+    break;
+  }
+  if (!after_cased) return false;
+  for (; end < text->length; end += size) {
+    int32_t c = character_decode(text->bytes + end, &size);
+    if (!is_case_ignorable(c)) return !is_cased(c);
   }
   return true;
 }
@@ -177,7 +200,6 @@ const struct text *text_change_case(struct run *run, const struct text *text, en
   bool after_cased = false;
   for (size_t at = 0; at < text->length && run_step(run, 1); at += size) {
     int32_t c = character_decode(text->bytes + at, &size);
-    bool cased = character_is_upper(c) || character_is_lower(c) || utf8proc_category(c) == UTF8PROC_CATEGORY_LT;
     bool upper = change == CASE_UPPER || (change == CASE_SWAP && character_is_lower(c));
     bool title = (change == CASE_CAPITALIZE && at == 0) || (change == CASE_TITLE && !after_cased);
     bool same = change == CASE_SWAP && !character_is_upper(c) && !character_is_lower(c);
@@ -188,7 +210,7 @@ const struct text *text_change_case(struct run *run, const struct text *text, en
     } else {
       append_lower(&out, text, at, size, c);
     }
-    after_cased = cased;
+    after_cased = is_cased(c);
   }
   const struct text *changed = text_marked(run, text_take(run, &out), text->safe);
   buffer_free(&out);
@@ -224,7 +246,7 @@ const struct text *text_replace(struct run *run, const struct text *text, const 
                                 const struct text *to, int64_t limit) {
   struct buffer out = {0};
   size_t at = 0;
-  for (; limit != 0 && run_step(run, 1); limit -= limit > 0) {
+  for (; limit != 0 && run_step(run, 1) && text_grows(run, &out); limit -= limit > 0) {
     size_t found = text_find(text, from, at);
     if (found == SIZE_MAX) break;
     buffer_append(&out, text->bytes + at, found - at);
@@ -236,7 +258,6 @@ const struct text *text_replace(struct run *run, const struct text *text, const 
     size_t size = character_size(text->bytes + at);
     buffer_append(&out, text->bytes + at, size);
     at += size;
-    if (out.length > JINJA_MEMORY) run_fail(run, "a replacement makes the text too long");
   }
   buffer_append(&out, text->bytes + at, text->length - at);
   const struct text *replaced = text_marked(run, text_take(run, &out), text->safe);

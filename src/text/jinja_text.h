@@ -33,6 +33,8 @@ const struct text *text_marked(struct run *run, const struct text *text, bool sa
 size_t text_find(const struct text *text, const struct text *part, size_t from);
 /* The last place before byte `end`. */
 size_t text_find_last(const struct text *text, const struct text *part, size_t end);
+/* While a text is built from parts: false, and the run fails, once it is longer than all values may be. */
+bool text_grows(struct run *run, const struct buffer *out);
 /* Copies what was built and empties the buffer, so that it can be used again; fails the run if building failed. */
 const struct text *text_take(struct run *run, struct buffer *buffer);
 

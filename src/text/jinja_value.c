@@ -46,7 +46,8 @@ struct value value_mapping(struct mapping *mapping) {
 
 const struct text *text_view(struct run *run, const char *bytes, size_t length) {
   struct text *text = run_allocate(run, 1, sizeof *text);
-  if (!text) return &EMPTY_TEXT;
+  /* Counting characters takes time: views of one long text in a loop are to end as well. */
+  if (!text || !run_step(run, length / 256)) return &EMPTY_TEXT;
   text->bytes = bytes;
   text->length = length;
   text->characters = characters_count(bytes, length);
@@ -142,7 +143,8 @@ enum { SMALL_MAPPING = 8 };
 
 static void index_pair(struct run *run, struct mapping *mapping, size_t position) {
   uint64_t slot = hash_value(run, mapping->pairs[position].key) & (mapping->index_size - 1);
-  while (mapping->index[slot]) slot = (slot + 1) & (mapping->index_size - 1);
+  /* Keys may be chosen so that all have one hash: the steps bound what that costs. */
+  while (mapping->index[slot] && run_step(run, 1)) slot = (slot + 1) & (mapping->index_size - 1);
   mapping->index[slot] = (uint32_t)position + 1;
 }
 
@@ -154,7 +156,7 @@ static struct pair *find_pair(struct run *run, const struct mapping *mapping, st
     return NULL;
   }
   uint64_t slot = hash_value(run, key) & (mapping->index_size - 1);
-  for (; mapping->index[slot]; slot = (slot + 1) & (mapping->index_size - 1)) {
+  for (; mapping->index[slot] && run_step(run, 1); slot = (slot + 1) & (mapping->index_size - 1)) {
     struct pair *pair = &mapping->pairs[mapping->index[slot] - 1];
     if (value_equal(run, pair->key, key)) return pair;
   }

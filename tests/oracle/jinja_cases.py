@@ -99,7 +99,7 @@ none_value.x.y
 range(5), range(1, 4) | list, range(10, 0, -3) | list, range(0) | list, range(3) | length, range(3)[1]
 range(1, 2, 0)
 range(200000)
-s.upper(), s.lower(), s.title(), s.capitalize(), s.swapcase(), u.upper(), u.lower(), u.title(), 'ß ŉ ﬁ ǆ'.upper(), 'ΑΣ ΑΣΑ Σ'.lower(), 'ﬁx ǆ'.title(), 'İ'.lower()
+s.upper(), s.lower(), s.title(), s.capitalize(), s.swapcase(), u.upper(), u.lower(), u.title(), 'ß ŉ ﬁ ǆ'.upper(), 'ΑΣ ΑΣΑ Σ'.lower(), 'A´Σ A^Σ. AΣ:A ᴬΣ AΣ·A'.lower(), 'ﬁx ǆ'.title(), 'İ'.lower()
 spaced.strip(), spaced.lstrip(), spaced.rstrip(), 'xxaxx'.strip('x'), 'abcba'.strip('ab'), 'xyz'.lstrip('yx'), 'éaé'.strip('é'), '\\u3000a\\xa0'.strip() ~ '|'
 s.split(), s.split(', '), 'a,b,,c'.split(','), 'a,b,c'.split(',', 1), ' a  b '.split(), ' a  b c '.split(none, 1), ''.split(), ''.split(','), 'a,b,c'.rsplit(',', 1), ' a b  c '.rsplit(None, 1), 'aXXbXXc'.split('XX')[-1]
 s.split('')

@@ -80,6 +80,62 @@ static void a_template_that_grows_without_end_is_stopped(void **state) {
   expect_failure(
       "{% set ns = namespace(x=[]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}", NULL,
       KJ_INVALID, "test.jinja line 1: ", "deep");
+  static const char *const BUILDERS[] = {
+      "{{ ('x' * 1000000).join(['a'] * 1000) }}",
+      "{{ ('a' * 1000).replace('a', 'x' * 1000000) }}",
+      "{% set s = 'x' * 1000000 %}{{ ('{0}' * 1000).format(s) }}",
+  };
+  for (size_t i = 0; i < sizeof BUILDERS / sizeof *BUILDERS; i++) {
+    expect_failure(BUILDERS[i], NULL, KJ_INVALID, "test.jinja line 1: ", "longer than 256 MiB");
+  }
+}
+
+/* The lowest bits of the hash (FNV-1a) of the interpreter's mappings after more bytes. */
+static uint32_t hash_on(uint32_t hash, const char *bytes) {
+  for (; *bytes; bytes++) hash = (hash ^ (unsigned char)*bytes) * 0x1b3u;
+  return hash & 0xfffff;
+}
+
+enum { LETTERS = 6 };
+
+/* The number to the base 26. */
+static void spell(uint32_t number, char letters[LETTERS + 1]) {
+  for (int i = 0; i < LETTERS; i++, number /= 26) letters[i] = (char)('a' + number % 26);
+  letters[LETTERS] = '\0';
+}
+
+/* Two continuations that leave the hash the same, which is returned. */
+static uint32_t collide(uint32_t hash, char pair[2][LETTERS + 1]) {
+  static uint32_t seen[1 << 20]; /* number + 1 of the letters that led to a hash */
+  memset(seen, 0, sizeof seen);
+  for (uint32_t number = 0;; number++) {
+    spell(number, pair[0]);
+    uint32_t result = hash_on(hash, pair[0]);
+    if (seen[result]) {
+      spell(seen[result] - 1, pair[1]);
+      return result;
+    }
+    seen[result] = number + 1;
+  }
+}
+
+/* H12: 32768 keys that all hash alike would take half a thousand million comparisons. */
+static void h12_keys_that_are_chosen_to_collide_are_stopped(void **state) {
+  enum { PAIRS = 15 };
+  char pairs[PAIRS][2][LETTERS + 1];
+  uint32_t hash = 0x84222325u & 0xfffff;
+  struct buffer json = {0};
+  (void)state;
+  for (int i = 0; i < PAIRS; i++) hash = collide(hash, pairs[i]);
+  buffer_append_text(&json, "{\"x\":{");
+  for (uint32_t key = 0; key < 1u << PAIRS; key++) {
+    buffer_append_text(&json, key ? ",\"" : "\"");
+    for (int i = 0; i < PAIRS; i++) buffer_append_text(&json, pairs[i][key >> i & 1]);
+    buffer_append_text(&json, "\":0");
+  }
+  buffer_append_text(&json, "}}");
+  expect_failure("{{ x|length }}", buffer_text(&json), KJ_INVALID, "test.jinja line 1: ", "does not end");
+  buffer_free(&json);
 }
 
 /* `count` times `open`, `middle`, `count` times `close`. */
@@ -122,6 +178,7 @@ int main(void) {
       cmocka_unit_test(bytes_that_are_no_text_are_refused),
       cmocka_unit_test(a_template_that_does_not_end_is_stopped),
       cmocka_unit_test(a_template_that_grows_without_end_is_stopped),
+      cmocka_unit_test(h12_keys_that_are_chosen_to_collide_are_stopped),
       cmocka_unit_test(deep_nesting_is_refused_not_followed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
