@@ -1,5 +1,6 @@
 #include "text/jinja_arena.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -29,17 +30,11 @@ static bool add_block(struct arena *arena, size_t needed) {
 void *arena_allocate(struct arena *arena, size_t count, size_t size) {
   size_t bytes = 0;
   size_t alignment = _Alignof(max_align_t);
-  if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4) {
-    arena->failed = true;
-    return NULL;
-  }
+  if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4) return NULL;
   bytes = (bytes + alignment - 1) / alignment * alignment;
   struct arena_block *block = arena->blocks;
   if (!block || block->size - block->used < bytes) {
-    if (!add_block(arena, bytes)) {
-      arena->failed = true;
-      return NULL;
-    }
+    if (!add_block(arena, bytes)) return NULL;
     block = arena->blocks;
   }
   void *piece = block->bytes + block->used;

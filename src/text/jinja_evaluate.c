@@ -25,14 +25,9 @@ void scope_set(struct run *run, struct scope *scope, uint32_t symbol, struct val
       return;
     }
   }
-  if (scope->count == scope->capacity) {
-    size_t capacity = scope->capacity ? scope->capacity * 2 : 8;
-    struct binding *bindings = run_allocate(run, capacity, sizeof *bindings);
-    if (!bindings) return;
-    if (scope->count) memcpy(bindings, scope->bindings, scope->count * sizeof *bindings);
-    scope->bindings = bindings;
-    scope->capacity = capacity;
-  }
+  struct binding *bindings = run_grow(run, scope->bindings, scope->count, &scope->capacity, sizeof *bindings);
+  if (!bindings) return;
+  scope->bindings = bindings;
   scope->bindings[scope->count++] = (struct binding){symbol, value};
 }
 

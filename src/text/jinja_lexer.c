@@ -76,14 +76,9 @@ static void count_lines(struct lexer *lexer, size_t end) {
 }
 
 static void add_token(struct lexer *lexer, enum token_kind kind, struct value value) {
-  if (lexer->count == lexer->capacity) {
-    size_t capacity = lexer->capacity ? lexer->capacity * 2 : 256;
-    struct token *tokens = run_allocate(lexer->run, capacity, sizeof *tokens);
-    if (!tokens) return;
-    if (lexer->count) memcpy(tokens, lexer->tokens, lexer->count * sizeof *tokens);
-    lexer->tokens = tokens;
-    lexer->capacity = capacity;
-  }
+  struct token *tokens = run_grow(lexer->run, lexer->tokens, lexer->count, &lexer->capacity, sizeof *tokens);
+  if (!tokens) return;
+  lexer->tokens = tokens;
   lexer->tokens[lexer->count++] = (struct token){.kind = kind, .line = lexer->run->line, .value = value};
 }
 

@@ -96,14 +96,9 @@ struct node *parser_node(struct parser *parser, enum node_kind kind, uint32_t li
 
 void node_list_add(struct parser *parser, struct node_list *list, const struct node *node) {
   if (parser->run->failed) return;
-  if (list->count == list->capacity) {
-    size_t capacity = list->capacity ? list->capacity * 2 : 4;
-    const struct node **items = run_allocate(parser->run, capacity, sizeof *items);
-    if (!items) return;
-    if (list->count) memcpy(items, list->items, list->count * sizeof *items);
-    list->items = items;
-    list->capacity = capacity;
-  }
+  const struct node **items = run_grow(parser->run, list->items, list->count, &list->capacity, sizeof *items);
+  if (!items) return;
+  list->items = items;
   list->items[list->count++] = node;
 }
 
@@ -112,14 +107,9 @@ uint32_t parser_symbol(struct parser *parser, const struct text *name) {
   for (size_t i = 0; i < symbols->count; i++) {
     if (text_equal(symbols->items[i].name, name)) return (uint32_t)i;
   }
-  if (symbols->count == symbols->capacity) {
-    size_t capacity = symbols->capacity ? symbols->capacity * 2 : 32;
-    struct symbol *items = run_allocate(parser->run, capacity, sizeof *items);
-    if (!items) return 0;
-    if (symbols->count) memcpy(items, symbols->items, symbols->count * sizeof *items);
-    symbols->items = items;
-    symbols->capacity = capacity;
-  }
+  struct symbol *items = run_grow(parser->run, symbols->items, symbols->count, &symbols->capacity, sizeof *items);
+  if (!items) return 0;
+  symbols->items = items;
   symbols->items[symbols->count] = (struct symbol){.name = name};
   return (uint32_t)symbols->count++;
 }
@@ -202,13 +192,8 @@ static void parse_signature(struct parser *parser, struct macro_node *macro) {
     uint32_t line = parser_token(parser)->line;
     const struct text *name = parser_expect_name(parser);
     if (!name) return;
-    if (macro->count == capacity) {
-      capacity = capacity ? capacity * 2 : 4;
-      struct parameter_node *more = run_allocate(parser->run, capacity, sizeof *more);
-      if (!more) return;
-      if (macro->count) memcpy(more, parameters, macro->count * sizeof *more);
-      parameters = more;
-    }
+    parameters = run_grow(parser->run, parameters, macro->count, &capacity, sizeof *parameters);
+    if (!parameters) return;
     struct parameter_node *parameter = &parameters[macro->count];
     parameter->name = name;
     parameter->symbol = parser_symbol(parser, name);

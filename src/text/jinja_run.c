@@ -2,35 +2,49 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-void run_fail(struct run *run, const char *format, ...) {
-  if (run->failed) return;
-  run->failed = true;
-  run->code = KJ_INVALID;
-  char reason[800];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(reason, sizeof reason, format, arguments);
-  va_end(arguments);
-  kj_fail(run->error, KJ_INVALID, "%s line %u: %s", run->name, run->line, reason);
-}
-
-void run_fail_plain(struct run *run, enum kj_code code, const char *format, ...) {
+/* `located`: the message begins with the template's name and the line. */
+static void fail(struct run *run, enum kj_code code, bool located, const char *format, va_list arguments) {
   if (run->failed) return;
   run->failed = true;
   run->code = code;
   char reason[900];
+  vsnprintf(reason, sizeof reason, format, arguments);
+  if (located)
+    kj_fail(run->error, code, "%s line %u: %s", run->name, run->line, reason);
+  else
+    kj_fail(run->error, code, "%s", reason);
+}
+
+void run_fail(struct run *run, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(reason, sizeof reason, format, arguments);
+  fail(run, KJ_INVALID, true, format, arguments);
   va_end(arguments);
-  kj_fail(run->error, code, "%s", reason);
+}
+
+void run_fail_plain(struct run *run, enum kj_code code, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fail(run, code, false, format, arguments);
+  va_end(arguments);
 }
 
 void *run_allocate(struct run *run, size_t count, size_t size) {
   void *piece = run->failed ? NULL : arena_allocate(&run->arena, count, size);
   if (!piece) run_fail(run, "the template needs more memory than the %d MiB it may use", JINJA_MEMORY / (1024 * 1024));
   return piece;
+}
+
+void *run_grow(struct run *run, void *items, size_t count, size_t *capacity, size_t size) {
+  if (count < *capacity) return items;
+  size_t more = *capacity ? *capacity * 2 : 4;
+  void *grown = run_allocate(run, more, size);
+  if (!grown) return NULL;
+  if (count) memcpy(grown, items, count * size);
+  *capacity = more;
+  return grown;
 }
 
 bool run_step(struct run *run, uint64_t steps) {

@@ -42,6 +42,10 @@ void run_fail_plain(struct run *run, enum kj_code code, const char *format, ...)
 /* Memory for `count` objects of `size` bytes, zeroed; NULL after a failure is remembered. */
 void *run_allocate(struct run *run, size_t count, size_t size);
 
+/* Room for one more in an array of `count` items of `size` bytes: the array, elsewhere if it was full (*capacity then
+ * says how many fit), or NULL after a failure. */
+void *run_grow(struct run *run, void *items, size_t count, size_t *capacity, size_t size);
+
 /* Counts `steps`; false when the run has failed or has had too many. */
 bool run_step(struct run *run, uint64_t steps);
 

@@ -76,14 +76,9 @@ struct sequence *sequence_make(struct run *run, enum sequence_flavour flavour, s
 
 void sequence_add(struct run *run, struct sequence *sequence, struct value item) {
   if (!sequence || run->failed) return;
-  if (sequence->count == sequence->capacity) {
-    size_t capacity = sequence->capacity ? sequence->capacity * 2 : 4;
-    struct value *items = run_allocate(run, capacity, sizeof *items);
-    if (!items) return;
-    if (sequence->count) memcpy(items, sequence->items, sequence->count * sizeof *items);
-    sequence->items = items;
-    sequence->capacity = capacity;
-  }
+  struct value *items = run_grow(run, sequence->items, sequence->count, &sequence->capacity, sizeof *items);
+  if (!items) return;
+  sequence->items = items;
   sequence->items[sequence->count++] = item;
 }
 
@@ -170,20 +165,15 @@ void mapping_set(struct run *run, struct mapping *mapping, struct value key, str
     pair->value = value;
     return;
   }
-  if (mapping->count == mapping->capacity) {
-    size_t capacity = mapping->capacity ? mapping->capacity * 2 : 4;
-    struct pair *pairs = run_allocate(run, capacity, sizeof *pairs);
-    if (!pairs) return;
-    if (mapping->count) memcpy(pairs, mapping->pairs, mapping->count * sizeof *pairs);
-    mapping->pairs = pairs;
-    mapping->capacity = capacity;
-    if (capacity > SMALL_MAPPING) {
-      uint32_t *index = run_allocate(run, capacity * 2, sizeof *index);
-      if (!index) return;
-      mapping->index = index;
-      mapping->index_size = capacity * 2;
-      for (size_t i = 0; i < mapping->count; i++) index_pair(run, mapping, i);
-    }
+  struct pair *pairs = run_grow(run, mapping->pairs, mapping->count, &mapping->capacity, sizeof *pairs);
+  if (!pairs) return;
+  mapping->pairs = pairs;
+  if (mapping->capacity > SMALL_MAPPING && mapping->index_size != mapping->capacity * 2) {
+    uint32_t *index = run_allocate(run, mapping->capacity * 2, sizeof *index);
+    if (!index) return;
+    mapping->index = index;
+    mapping->index_size = mapping->capacity * 2;
+    for (size_t i = 0; i < mapping->count; i++) index_pair(run, mapping, i);
   }
   mapping->pairs[mapping->count] = (struct pair){key, value};
   if (mapping->index) index_pair(run, mapping, mapping->count);
