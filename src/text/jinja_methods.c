@@ -8,7 +8,8 @@ static bool bind(struct run *run, const struct arguments *arguments, const char 
   return arguments_bind(run, arguments, "a method", parameters, required, values);
 }
 
-static struct value method_get(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_get(struct run *run, struct value object, const struct arguments *arguments, int variant) {
+  (void)variant;
   struct value values[2];
   if (!bind(run, arguments, "key,default", 1, values)) return value_none();
   if (!value_hashable(&values[0])) run_fail(run, "unhashable type: '%s'", value_type(values[0]));
@@ -17,33 +18,22 @@ static struct value method_get(struct run *run, struct value object, const struc
   return values[1].kind == VALUE_MISSING ? value_none() : values[1];
 }
 
-static struct value view(struct run *run, struct value object, const struct arguments *arguments,
-                         enum sequence_flavour flavour) {
+static struct value method_view(struct run *run, struct value object, const struct arguments *arguments, int variant) {
   struct value none;
   if (!bind(run, arguments, "", 0, &none)) return value_none();
-  return value_sequence(mapping_view(run, object.mapping, flavour));
-}
-
-static struct value method_keys(struct run *run, struct value object, const struct arguments *arguments) {
-  return view(run, object, arguments, SEQUENCE_KEYS);
-}
-
-static struct value method_values(struct run *run, struct value object, const struct arguments *arguments) {
-  return view(run, object, arguments, SEQUENCE_VALUES);
-}
-
-static struct value method_items(struct run *run, struct value object, const struct arguments *arguments) {
-  return view(run, object, arguments, SEQUENCE_ITEMS);
+  return value_sequence(mapping_view(run, object.mapping, (enum sequence_flavour)variant));
 }
 
 /* Values never change, so a copy is the value itself. */
-static struct value method_copy(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_copy(struct run *run, struct value object, const struct arguments *arguments, int variant) {
+  (void)variant;
   struct value none;
   (void)bind(run, arguments, "", 0, &none); /* the run remembers a failure */
   return object;
 }
 
-static struct value method_count(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_count(struct run *run, struct value object, const struct arguments *arguments, int variant) {
+  (void)variant;
   struct value wanted;
   int64_t count = 0;
   if (!bind(run, arguments, "value", 1, &wanted)) return value_none();
@@ -53,7 +43,8 @@ static struct value method_count(struct run *run, struct value object, const str
   return value_integer(count);
 }
 
-static struct value method_index(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_index(struct run *run, struct value object, const struct arguments *arguments, int variant) {
+  (void)variant;
   struct value wanted;
   if (!bind(run, arguments, "value", 1, &wanted)) return value_none();
   for (size_t i = 0; i < object.sequence->count && run_step(run, 1); i++) {
@@ -63,7 +54,8 @@ static struct value method_index(struct run *run, struct value object, const str
   return value_none();
 }
 
-static struct value method_cycle(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_cycle(struct run *run, struct value object, const struct arguments *arguments, int variant) {
+  (void)variant;
   if (!arguments->count) {
     run_fail(run, "no items for cycling given");
     return value_none();
@@ -71,7 +63,9 @@ static struct value method_cycle(struct run *run, struct value object, const str
   return arguments->positional[object.loop->index % arguments->count];
 }
 
-static struct value method_changed(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_changed(struct run *run, struct value object, const struct arguments *arguments,
+                                   int variant) {
+  (void)variant;
   struct sequence *given = sequence_make(run, SEQUENCE_TUPLE, arguments->count);
   for (size_t i = 0; i < arguments->count; i++) sequence_add(run, given, arguments->positional[i]);
   struct value now = value_sequence(given);
@@ -80,7 +74,8 @@ static struct value method_changed(struct run *run, struct value object, const s
   return value_boolean(changed);
 }
 
-static struct value method_next(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_next(struct run *run, struct value object, const struct arguments *arguments, int variant) {
+  (void)variant;
   struct value none;
   struct cycler *cycler = object.cycler;
   (void)bind(run, arguments, "", 0, &none); /* the run remembers a failure */
@@ -89,7 +84,8 @@ static struct value method_next(struct run *run, struct value object, const stru
   return item;
 }
 
-static struct value method_reset(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_reset(struct run *run, struct value object, const struct arguments *arguments, int variant) {
+  (void)variant;
   struct value none;
   (void)bind(run, arguments, "", 0, &none); /* the run remembers a failure */
   object.cycler->position = 0;
@@ -97,18 +93,27 @@ static struct value method_reset(struct run *run, struct value object, const str
 }
 
 /* A method without a body changes the value, which is forbidden. */
-static const struct method_entry MAPPING_METHODS[] = {
-    {"get", method_get},     {"keys", method_keys}, {"values", method_values},
-    {"items", method_items}, {"copy", method_copy}, {"pop", NULL},
-    {"popitem", NULL},       {"update", NULL},      {"setdefault", NULL},
-    {"clear", NULL},         {NULL, NULL}};
+static const struct method_entry MAPPING_METHODS[] = {{"get", method_get, 0},
+                                                      {"keys", method_view, SEQUENCE_KEYS},
+                                                      {"values", method_view, SEQUENCE_VALUES},
+                                                      {"items", method_view, SEQUENCE_ITEMS},
+                                                      {"copy", method_copy, 0},
+                                                      {"pop", NULL, 0},
+                                                      {"popitem", NULL, 0},
+                                                      {"update", NULL, 0},
+                                                      {"setdefault", NULL, 0},
+                                                      {"clear", NULL, 0},
+                                                      {NULL, NULL, 0}};
 static const struct method_entry LIST_METHODS[] = {
-    {"count", method_count}, {"index", method_index}, {"copy", method_copy}, {"append", NULL},
-    {"extend", NULL},        {"insert", NULL},        {"pop", NULL},         {"remove", NULL},
-    {"reverse", NULL},       {"sort", NULL},          {"clear", NULL},       {NULL, NULL}};
-static const struct method_entry TUPLE_METHODS[] = {{"count", method_count}, {"index", method_index}, {NULL, NULL}};
-static const struct method_entry LOOP_METHODS[] = {{"cycle", method_cycle}, {"changed", method_changed}, {NULL, NULL}};
-static const struct method_entry CYCLER_METHODS[] = {{"next", method_next}, {"reset", method_reset}, {NULL, NULL}};
+    {"count", method_count, 0}, {"index", method_index, 0}, {"copy", method_copy, 0}, {"append", NULL, 0},
+    {"extend", NULL, 0},        {"insert", NULL, 0},        {"pop", NULL, 0},         {"remove", NULL, 0},
+    {"reverse", NULL, 0},       {"sort", NULL, 0},          {"clear", NULL, 0},       {NULL, NULL, 0}};
+static const struct method_entry TUPLE_METHODS[] = {
+    {"count", method_count, 0}, {"index", method_index, 0}, {NULL, NULL, 0}};
+static const struct method_entry LOOP_METHODS[] = {
+    {"cycle", method_cycle, 0}, {"changed", method_changed, 0}, {NULL, NULL, 0}};
+static const struct method_entry CYCLER_METHODS[] = {
+    {"next", method_next, 0}, {"reset", method_reset, 0}, {NULL, NULL, 0}};
 
 static const struct method_entry *methods_of(struct value object) {
   switch (object.kind) {
@@ -147,7 +152,8 @@ bool method_attribute(struct run *run, struct value object, const struct text *n
 
 struct value method_call(struct run *run, const struct method *method, const struct arguments *arguments) {
   if (run->failed) return value_none();
-  return methods_of(method->object)[method->which].body(run, method->object, arguments);
+  const struct method_entry *entry = &methods_of(method->object)[method->which];
+  return entry->body(run, method->object, arguments, entry->variant);
 }
 
 bool method_is_lacking(const struct text *name) {

@@ -7,56 +7,26 @@
 #include "text/jinja_print.h"
 #include "text/jinja_text.h"
 
+/* Variants of a method: the sides of a text, or from which one the work begins; whether a failure is an error. */
+enum { LEFT = 1, RIGHT = 2, REQUIRED = 4 };
+
 static bool bind(struct run *run, const struct arguments *arguments, const char *parameters, size_t required,
                  struct value *values) {
   return arguments_bind(run, arguments, "a string method", parameters, required, values);
 }
 
-static struct value strip(struct run *run, struct value object, const struct arguments *arguments, bool left,
-                          bool right) {
+static struct value method_strip(struct run *run, struct value object, const struct arguments *arguments, int variant) {
   struct value chars;
   if (!bind(run, arguments, "chars", 0, &chars)) return object;
   if (chars.kind == VALUE_NONE) chars.kind = VALUE_MISSING;
-  return value_text(text_strip(run, object.text, argument_text(run, chars, NULL), left, right));
+  return value_text(text_strip(run, object.text, argument_text(run, chars, NULL), variant & LEFT, variant & RIGHT));
 }
 
-static struct value method_strip(struct run *run, struct value object, const struct arguments *arguments) {
-  return strip(run, object, arguments, true, true);
-}
-
-static struct value method_lstrip(struct run *run, struct value object, const struct arguments *arguments) {
-  return strip(run, object, arguments, true, false);
-}
-
-static struct value method_rstrip(struct run *run, struct value object, const struct arguments *arguments) {
-  return strip(run, object, arguments, false, true);
-}
-
-static struct value change_case(struct run *run, struct value object, const struct arguments *arguments,
-                                enum text_case change) {
+static struct value method_change_case(struct run *run, struct value object, const struct arguments *arguments,
+                                       int variant) {
   struct value none;
   if (!bind(run, arguments, "", 0, &none)) return object;
-  return value_text(text_change_case(run, object.text, change));
-}
-
-static struct value method_upper(struct run *run, struct value object, const struct arguments *arguments) {
-  return change_case(run, object, arguments, CASE_UPPER);
-}
-
-static struct value method_lower(struct run *run, struct value object, const struct arguments *arguments) {
-  return change_case(run, object, arguments, CASE_LOWER);
-}
-
-static struct value method_title(struct run *run, struct value object, const struct arguments *arguments) {
-  return change_case(run, object, arguments, CASE_TITLE);
-}
-
-static struct value method_capitalize(struct run *run, struct value object, const struct arguments *arguments) {
-  return change_case(run, object, arguments, CASE_CAPITALIZE);
-}
-
-static struct value method_swapcase(struct run *run, struct value object, const struct arguments *arguments) {
-  return change_case(run, object, arguments, CASE_SWAP);
+  return value_text(text_change_case(run, object.text, (enum text_case)variant));
 }
 
 /* The words between white space, at most `limit` splits where it is not negative. */
@@ -102,7 +72,8 @@ static void reverse(struct sequence *parts) {
   }
 }
 
-static struct value split(struct run *run, struct value object, const struct arguments *arguments, bool right) {
+static struct value method_split(struct run *run, struct value object, const struct arguments *arguments, int variant) {
+  bool right = variant == RIGHT;
   struct value values[2];
   struct sequence *parts = sequence_make(run, SEQUENCE_LIST, 0);
   if (!parts || !bind(run, arguments, "sep,maxsplit", 0, values)) return object;
@@ -136,22 +107,18 @@ static struct value split(struct run *run, struct value object, const struct arg
   return value_sequence(parts);
 }
 
-static struct value method_split(struct run *run, struct value object, const struct arguments *arguments) {
-  return split(run, object, arguments, false);
-}
-
-static struct value method_rsplit(struct run *run, struct value object, const struct arguments *arguments) {
-  return split(run, object, arguments, true);
-}
-
-static struct value method_splitlines(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_splitlines(struct run *run, struct value object, const struct arguments *arguments,
+                                      int variant) {
+  (void)variant;
   struct value keepends;
   if (!bind(run, arguments, "keepends", 0, &keepends)) return object;
   if (argument_truth(keepends, false)) run_fail(run, "splitlines with keepends is not supported");
   return value_sequence(text_lines(run, object.text));
 }
 
-static struct value partition(struct run *run, struct value object, const struct arguments *arguments, bool right) {
+static struct value method_partition(struct run *run, struct value object, const struct arguments *arguments,
+                                     int variant) {
+  bool right = variant == RIGHT;
   struct value separator_value;
   struct sequence *parts = sequence_make(run, SEQUENCE_TUPLE, 3);
   if (!parts || !bind(run, arguments, "sep", 1, &separator_value)) return object;
@@ -166,14 +133,6 @@ static struct value partition(struct run *run, struct value object, const struct
   sequence_add(run, parts, value_text(text_part(run, text, start, end)));
   sequence_add(run, parts, value_text(text_part(run, text, end, text->length)));
   return value_sequence(parts);
-}
-
-static struct value method_partition(struct run *run, struct value object, const struct arguments *arguments) {
-  return partition(run, object, arguments, false);
-}
-
-static struct value method_rpartition(struct run *run, struct value object, const struct arguments *arguments) {
-  return partition(run, object, arguments, true);
 }
 
 /* The part that optional start and end arguments choose, and the character it starts at. */
@@ -197,7 +156,9 @@ static bool has_affix(const struct text *text, const struct text *affix, bool at
   return memcmp(bytes, affix->bytes, affix->length) == 0;
 }
 
-static struct value affix_test(struct run *run, struct value object, const struct arguments *arguments, bool at_end) {
+static struct value method_has_affix(struct run *run, struct value object, const struct arguments *arguments,
+                                     int variant) {
+  bool at_end = variant == RIGHT;
   struct value values[3];
   if (!bind(run, arguments, "affix,start,end", 1, values)) return object;
   size_t first = 0;
@@ -213,15 +174,9 @@ static struct value affix_test(struct run *run, struct value object, const struc
   return value_boolean(has_affix(text, argument_text(run, values[0], NULL), at_end) && !beyond);
 }
 
-static struct value method_startswith(struct run *run, struct value object, const struct arguments *arguments) {
-  return affix_test(run, object, arguments, false);
-}
-
-static struct value method_endswith(struct run *run, struct value object, const struct arguments *arguments) {
-  return affix_test(run, object, arguments, true);
-}
-
-static struct value remove_affix(struct run *run, struct value object, const struct arguments *arguments, bool at_end) {
+static struct value method_remove_affix(struct run *run, struct value object, const struct arguments *arguments,
+                                        int variant) {
+  bool at_end = variant == RIGHT;
   struct value value;
   if (!bind(run, arguments, "affix", 1, &value)) return object;
   const struct text *affix = argument_text(run, value, NULL), *text = object.text;
@@ -229,15 +184,9 @@ static struct value remove_affix(struct run *run, struct value object, const str
   return value_text(text_part(run, text, at_end ? 0 : affix->length, text->length - (at_end ? affix->length : 0)));
 }
 
-static struct value method_removeprefix(struct run *run, struct value object, const struct arguments *arguments) {
-  return remove_affix(run, object, arguments, false);
-}
-
-static struct value method_removesuffix(struct run *run, struct value object, const struct arguments *arguments) {
-  return remove_affix(run, object, arguments, true);
-}
-
-static struct value method_replace(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_replace(struct run *run, struct value object, const struct arguments *arguments,
+                                   int variant) {
+  (void)variant;
   struct value values[3];
   if (!bind(run, arguments, "old,new,count", 2, values)) return object;
   const struct text *to = argument_text(run, values[1], NULL);
@@ -246,37 +195,23 @@ static struct value method_replace(struct run *run, struct value object, const s
       text_replace(run, object.text, argument_text(run, values[0], NULL), to, argument_integer(run, values[2], -1)));
 }
 
-static struct value find(struct run *run, struct value object, const struct arguments *arguments, bool last,
-                         bool required) {
+static struct value method_find(struct run *run, struct value object, const struct arguments *arguments, int variant) {
   struct value values[3];
   if (!bind(run, arguments, "sub,start,end", 1, values)) return object;
   size_t first = 0;
   bool beyond = false;
   const struct text *part = chosen_part(run, object.text, values[1], values[2], &first, &beyond);
   const struct text *wanted = argument_text(run, values[0], NULL);
-  size_t found = beyond ? SIZE_MAX : last ? text_find_last(part, wanted, part->length) : text_find(part, wanted, 0);
-  if (found == SIZE_MAX && required) run_fail(run, "substring not found");
+  size_t found = beyond            ? SIZE_MAX
+                 : variant & RIGHT ? text_find_last(part, wanted, part->length)
+                                   : text_find(part, wanted, 0);
+  if (found == SIZE_MAX && variant & REQUIRED) run_fail(run, "substring not found");
   if (found == SIZE_MAX) return value_integer(-1);
   return value_integer((int64_t)(first + characters_count(part->bytes, found)));
 }
 
-static struct value method_find(struct run *run, struct value object, const struct arguments *arguments) {
-  return find(run, object, arguments, false, false);
-}
-
-static struct value method_rfind(struct run *run, struct value object, const struct arguments *arguments) {
-  return find(run, object, arguments, true, false);
-}
-
-static struct value method_index(struct run *run, struct value object, const struct arguments *arguments) {
-  return find(run, object, arguments, false, true);
-}
-
-static struct value method_rindex(struct run *run, struct value object, const struct arguments *arguments) {
-  return find(run, object, arguments, true, true);
-}
-
-static struct value method_count(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_count(struct run *run, struct value object, const struct arguments *arguments, int variant) {
+  (void)variant;
   struct value values[3];
   if (!bind(run, arguments, "sub,start,end", 1, values)) return object;
   size_t first = 0;
@@ -289,7 +224,8 @@ static struct value method_count(struct run *run, struct value object, const str
   return value_integer(count);
 }
 
-static struct value method_join(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_join(struct run *run, struct value object, const struct arguments *arguments, int variant) {
+  (void)variant;
   struct value iterable;
   if (!bind(run, arguments, "iterable", 1, &iterable)) return object;
   const struct sequence *items = value_iterate(run, iterable);
@@ -305,21 +241,10 @@ static struct value method_join(struct run *run, struct value object, const stru
   return value_text(joined);
 }
 
-static struct value method_format(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_format(struct run *run, struct value object, const struct arguments *arguments,
+                                  int variant) {
+  (void)variant;
   return value_text(format_braces(run, object.text, arguments));
-}
-
-/* Whether there are characters and all of them satisfy the question. */
-static struct value all_are(struct run *run, struct value object, const struct arguments *arguments,
-                            bool (*question)(int32_t character)) {
-  struct value none;
-  if (!bind(run, arguments, "", 0, &none)) return object;
-  const struct text *text = object.text;
-  size_t size = 0;
-  for (size_t at = 0; at < text->length && run_step(run, 1); at += size) {
-    if (!question(character_decode(text->bytes + at, &size))) return value_boolean(false);
-  }
-  return value_boolean(text->length > 0);
 }
 
 static bool is_letter_or_digit(int32_t character) {
@@ -328,59 +253,43 @@ static bool is_letter_or_digit(int32_t character) {
          (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO);
 }
 
-static struct value method_isspace(struct run *run, struct value object, const struct arguments *arguments) {
-  return all_are(run, object, arguments, character_is_space);
-}
+enum question { IS_SPACE, IS_LETTER, IS_DIGIT, IS_LETTER_OR_DIGIT };
+static bool (*const QUESTIONS[])(int32_t character) = {character_is_space, character_is_letter, character_is_digit,
+                                                       is_letter_or_digit};
 
-static struct value method_isalpha(struct run *run, struct value object, const struct arguments *arguments) {
-  return all_are(run, object, arguments, character_is_letter);
-}
-
-static struct value method_isdigit(struct run *run, struct value object, const struct arguments *arguments) {
-  return all_are(run, object, arguments, character_is_digit);
-}
-
-static struct value method_isalnum(struct run *run, struct value object, const struct arguments *arguments) {
-  return all_are(run, object, arguments, is_letter_or_digit);
+/* Whether there are characters and all of them satisfy the question. */
+static struct value method_all_are(struct run *run, struct value object, const struct arguments *arguments,
+                                   int variant) {
+  struct value none;
+  if (!bind(run, arguments, "", 0, &none)) return object;
+  const struct text *text = object.text;
+  size_t size = 0;
+  for (size_t at = 0; at < text->length && run_step(run, 1); at += size) {
+    if (!QUESTIONS[variant](character_decode(text->bytes + at, &size))) return value_boolean(false);
+  }
+  return value_boolean(text->length > 0);
 }
 
 /* Whether there is a cased character and none of the other case. */
-static struct value has_case(struct run *run, struct value object, const struct arguments *arguments, bool upper) {
+static struct value method_has_case(struct run *run, struct value object, const struct arguments *arguments,
+                                    int variant) {
   struct value none;
   if (!bind(run, arguments, "", 0, &none)) return object;
-  return value_boolean(text_has_case(object.text, upper));
-}
-
-static struct value method_isupper(struct run *run, struct value object, const struct arguments *arguments) {
-  return has_case(run, object, arguments, true);
-}
-
-static struct value method_islower(struct run *run, struct value object, const struct arguments *arguments) {
-  return has_case(run, object, arguments, false);
+  return value_boolean(text_has_case(object.text, variant == CASE_UPPER));
 }
 
 /* Pads to a width: all before, all behind, or around ('c'). */
-static struct value justify(struct run *run, struct value object, const struct arguments *arguments, char where) {
+static struct value method_justify(struct run *run, struct value object, const struct arguments *arguments,
+                                   int variant) {
   struct value values[2];
   if (!bind(run, arguments, "width,fillchar", 1, values)) return object;
   const struct text *fill = argument_text(run, values[1], text_view(run, " ", 1));
   if (fill->characters != 1) run_fail(run, "the fill character must be exactly one character long");
-  return value_text(text_pad(run, object.text, argument_integer(run, values[0], 0), fill, where));
+  return value_text(text_pad(run, object.text, argument_integer(run, values[0], 0), fill, (char)variant));
 }
 
-static struct value method_ljust(struct run *run, struct value object, const struct arguments *arguments) {
-  return justify(run, object, arguments, '<');
-}
-
-static struct value method_rjust(struct run *run, struct value object, const struct arguments *arguments) {
-  return justify(run, object, arguments, '>');
-}
-
-static struct value method_center(struct run *run, struct value object, const struct arguments *arguments) {
-  return justify(run, object, arguments, 'c');
-}
-
-static struct value method_zfill(struct run *run, struct value object, const struct arguments *arguments) {
+static struct value method_zfill(struct run *run, struct value object, const struct arguments *arguments, int variant) {
+  (void)variant;
   struct value width;
   if (!bind(run, arguments, "width", 1, &width)) return object;
   const struct text *text = object.text;
@@ -396,40 +305,40 @@ static struct value method_zfill(struct run *run, struct value object, const str
 }
 
 const struct method_entry STRING_METHODS[] = {
-    {"strip", method_strip},
-    {"lstrip", method_lstrip},
-    {"rstrip", method_rstrip},
-    {"upper", method_upper},
-    {"lower", method_lower},
-    {"title", method_title},
-    {"capitalize", method_capitalize},
-    {"swapcase", method_swapcase},
-    {"split", method_split},
-    {"rsplit", method_rsplit},
-    {"splitlines", method_splitlines},
-    {"partition", method_partition},
-    {"rpartition", method_rpartition},
-    {"startswith", method_startswith},
-    {"endswith", method_endswith},
-    {"removeprefix", method_removeprefix},
-    {"removesuffix", method_removesuffix},
-    {"replace", method_replace},
-    {"find", method_find},
-    {"rfind", method_rfind},
-    {"index", method_index},
-    {"rindex", method_rindex},
-    {"count", method_count},
-    {"join", method_join},
-    {"format", method_format},
-    {"isspace", method_isspace},
-    {"isalpha", method_isalpha},
-    {"isdigit", method_isdigit},
-    {"isalnum", method_isalnum},
-    {"isupper", method_isupper},
-    {"islower", method_islower},
-    {"ljust", method_ljust},
-    {"rjust", method_rjust},
-    {"center", method_center},
-    {"zfill", method_zfill},
-    {NULL, NULL},
+    {"strip", method_strip, LEFT | RIGHT},
+    {"lstrip", method_strip, LEFT},
+    {"rstrip", method_strip, RIGHT},
+    {"upper", method_change_case, CASE_UPPER},
+    {"lower", method_change_case, CASE_LOWER},
+    {"title", method_change_case, CASE_TITLE},
+    {"capitalize", method_change_case, CASE_CAPITALIZE},
+    {"swapcase", method_change_case, CASE_SWAP},
+    {"split", method_split, LEFT},
+    {"rsplit", method_split, RIGHT},
+    {"splitlines", method_splitlines, 0},
+    {"partition", method_partition, LEFT},
+    {"rpartition", method_partition, RIGHT},
+    {"startswith", method_has_affix, LEFT},
+    {"endswith", method_has_affix, RIGHT},
+    {"removeprefix", method_remove_affix, LEFT},
+    {"removesuffix", method_remove_affix, RIGHT},
+    {"replace", method_replace, 0},
+    {"find", method_find, LEFT},
+    {"rfind", method_find, RIGHT},
+    {"index", method_find, LEFT | REQUIRED},
+    {"rindex", method_find, RIGHT | REQUIRED},
+    {"count", method_count, 0},
+    {"join", method_join, 0},
+    {"format", method_format, 0},
+    {"isspace", method_all_are, IS_SPACE},
+    {"isalpha", method_all_are, IS_LETTER},
+    {"isdigit", method_all_are, IS_DIGIT},
+    {"isalnum", method_all_are, IS_LETTER_OR_DIGIT},
+    {"isupper", method_has_case, CASE_UPPER},
+    {"islower", method_has_case, CASE_LOWER},
+    {"ljust", method_justify, '<'},
+    {"rjust", method_justify, '>'},
+    {"center", method_justify, 'c'},
+    {"zfill", method_zfill, 0},
+    {NULL, NULL, 0},
 };

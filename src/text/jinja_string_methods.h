@@ -4,11 +4,13 @@
 
 #include "text/jinja_arguments.h"
 
-typedef struct value method_body(struct run *run, struct value object, const struct arguments *arguments);
+/* `variant` is the entry's: methods that differ in little share a body. */
+typedef struct value method_body(struct run *run, struct value object, const struct arguments *arguments, int variant);
 
 struct method_entry {
   const char *name;
   method_body *body;
+  int variant;
 };
 
 /* Ends with a NULL name. */
