@@ -312,7 +312,7 @@ static void on_timer(evutil_socket_t descriptor, short what, void *context) {
   (void)descriptor, (void)what;
   struct connection *connection = context;
   if (!connection->request_started || connection->state > READING_BODY) {
-    free_connection(connection);
+    close_flushed(connection);
     return;
   }
   struct api_error error;
