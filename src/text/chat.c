@@ -1,11 +1,10 @@
 #include "text/chat.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "text/jinja.h"
+#include "text/text_file.h"
 
 enum { LONGEST_FILE = 32 * 1024 * 1024, VARIABLES_MAXIMUM = 256 };
 
@@ -48,26 +47,8 @@ int chat_template_parse(struct chat_template **chat, const char *name, const cha
 static int read_file(const char *directory, const char *name, struct buffer *text, struct kj_error *error) {
   struct buffer path = {0};
   buffer_append_format(&path, "%s/%s", directory, name);
-  FILE *file = buffer_failed(&path) ? NULL : fopen(buffer_text(&path), "rb");
-  int code = 0;
-  if (!file) {
-    code = kj_fail_errno(error, "open", buffer_text(&path));
-    goto done;
-  }
-  char part[16384];
-  size_t count = 0;
-  while ((count = fread(part, 1, sizeof part, file)) > 0 && text->length <= LONGEST_FILE) {
-    buffer_append(text, part, count);
-  }
-  if (ferror(file)) {
-    code = kj_fail_errno(error, "read", buffer_text(&path));
-  } else if (text->length > LONGEST_FILE) {
-    code = kj_fail(error, KJ_INVALID, "%s: larger than %d bytes", buffer_text(&path), LONGEST_FILE);
-  } else if (buffer_failed(text)) {
-    code = kj_fail_memory(error, buffer_text(&path));
-  }
-done:
-  if (file) fclose(file);
+  int code = buffer_failed(&path) ? kj_fail_memory(error, "a path")
+                                  : text_file_read(buffer_text(&path), LONGEST_FILE, text, error);
   buffer_free(&path);
   return code;
 }

@@ -1,12 +1,12 @@
 #include "text/tokenizer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"
 #include "text/byte_level.h"
 #include "text/normalize.h"
+#include "text/text_file.h"
 #include "text/tokenizer_json.h"
 #include "text/tokenizer_parts.h"
 #include "text/utf8.h"
@@ -55,25 +55,12 @@ int tokenizer_parse(struct tokenizer **tokenizer, const char *name, const char *
   return 0;
 }
 
-static int read_file(const char *path, struct buffer *content, struct kj_error *error) {
-  FILE *file = fopen(path, "rb");
-  if (!file) return kj_fail_errno(error, "open", path);
-  char block[65536];
-  size_t count;
-  int code = 0;
-  while ((count = fread(block, 1, sizeof block, file)) > 0 && content->length <= FILE_LIMIT)
-    buffer_append(content, block, count);
-  if (ferror(file)) code = kj_fail_errno(error, "read", path);
-  if (!code && buffer_failed(content)) code = kj_fail_memory(error, path);
-  fclose(file);
-  return code;
-}
-
 int tokenizer_load(struct tokenizer **tokenizer, const char *directory, struct kj_error *error) {
   struct buffer path = {0}, content = {0};
   *tokenizer = NULL;
   buffer_append_format(&path, "%s/tokenizer.json", directory);
-  int code = buffer_failed(&path) ? kj_fail_memory(error, "a path") : read_file(path.data, &content, error);
+  int code =
+      buffer_failed(&path) ? kj_fail_memory(error, "a path") : text_file_read(path.data, FILE_LIMIT, &content, error);
   if (!code) code = tokenizer_parse(tokenizer, path.data, buffer_text(&content), content.length, error);
   buffer_free(&content);
   buffer_free(&path);

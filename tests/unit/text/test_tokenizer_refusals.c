@@ -1,4 +1,9 @@
 /* F2: a tokenizer.json that breaks a rule, or that needs what Kaiju does not have, is refused by name. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "unit/text/small_tokenizer.h"
 
 static void assert_refused(json_t *root, int code, const char *name) {
@@ -120,6 +125,22 @@ static void F2_refuses_a_file_that_is_too_long_unread(void **state) {
 }
 
 /* A merge with the empty token gives the token that it was made of, but no text ever holds the empty token. */
+static void F2_does_not_wait_for_what_is_no_file(void **state) {
+  struct tokenizer *tokenizer;
+  struct kj_error error;
+  char directory[] = "/tmp/kaiju-tokenizer-XXXXXX", path[64];
+  (void)state;
+  assert_non_null(mkdtemp(directory));
+  assert_int_equal(tokenizer_load(&tokenizer, directory, &error), KJ_NOT_FOUND);
+  snprintf(path, sizeof path, "%s/tokenizer.json", directory);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  assert_int_equal(tokenizer_load(&tokenizer, directory, &error), KJ_INVALID);
+  assert_non_null(strstr(error.message, path));
+  assert_null(tokenizer);
+  unlink(path);
+  rmdir(directory);
+}
+
 static void F2_comes_to_an_end_with_merges_that_go_in_a_circle(void **state) {
   (void)state;
   json_t *root = changed("added_tokens", "[]"), *model = json_object_get(root, "model");
@@ -158,6 +179,7 @@ int main(void) {
       cmocka_unit_test(refuses_by_name_what_it_does_not_support),
       cmocka_unit_test(refuses_what_is_not_json_or_says_a_thing_twice),
       cmocka_unit_test(F2_refuses_a_file_that_is_too_long_unread),
+      cmocka_unit_test(F2_does_not_wait_for_what_is_no_file),
       cmocka_unit_test(F2_comes_to_an_end_with_merges_that_go_in_a_circle),
       cmocka_unit_test(accepts_what_says_the_same_otherwise),
   };
