@@ -125,7 +125,7 @@ static int print_reply(struct conversation *conversation, FILE *file, struct buf
     conversation->tokens.count = 0;
     done = conversation->finish != FINISH_NONE;
     pthread_mutex_unlock(&conversation->mutex);
-    if (done && detokenizer) detokenizer_finish(detokenizer, reply);
+    if (done && detokenizer) detokenizer_finish_cut(detokenizer, reply);
     size_t length = reply->length - printed;
     if (!code && (fwrite(buffer_text(reply) + printed, 1, length, file) < length || fflush(file))) {
       code = kj_fail_errno(error, "write", "the reply");
