@@ -18,6 +18,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from logits_tool import BUILD, MINI, ROOT, divergence, log_softmax, logits, read_json
+from small_configs import SPARSE
 
 GAP_NOISE = 0.092
 NEAR_TIE = 4 * GAP_NOISE
@@ -146,34 +147,9 @@ def test_kaiju_mini_against_mlx_lm():
     assert shifted.mean() > 1  # the measure tells one position's distribution from the next one's
 
 
-SYNTHETIC = {
-    "model_type": "qwen3_moe",
-    "architectures": ["Qwen3MoeForCausalLM"],
-    "hidden_size": 256,
-    "intermediate_size": 512,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 64,
-    "num_experts": 16,
-    "num_experts_per_tok": 4,
-    "moe_intermediate_size": 128,
-    "norm_topk_prob": True,
-    "decoder_sparse_step": 1,
-    "mlp_only_layers": [2],
-    "vocab_size": 1000,
-    "max_position_embeddings": 2048,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1000000.0,
-    "tie_word_embeddings": False,
-    "eos_token_id": 7,
-    "hidden_act": "silu",
-}
-
-
 @pytest.mark.parametrize("options", [["--bits", "4"], ["--bits", "8", "--group", "32"], []], ids=" ".join)
 def test_synthetic_checkpoint_against_mlx_lm(options, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(SYNTHETIC))
+    (tmp_path / "config.json").write_text(json.dumps(SPARSE))
     directory = tmp_path / "out"
     command = [BUILD / "kaiju", "synth", "--config", tmp_path / "config.json", directory, *options]
     done = subprocess.run(command, capture_output=True, text=True)

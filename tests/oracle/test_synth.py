@@ -12,32 +12,11 @@ import numpy
 import pytest
 from mlx.utils import tree_flatten
 
+from small_configs import SPARSE
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KAIJU = pathlib.Path(os.environ.get("KAIJU_BUILD", ROOT / "build")) / "kaiju"
 
-SPARSE = {
-    "model_type": "qwen3_moe",
-    "architectures": ["Qwen3MoeForCausalLM"],
-    "hidden_size": 256,
-    "intermediate_size": 512,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 64,
-    "num_experts": 16,
-    "num_experts_per_tok": 4,
-    "moe_intermediate_size": 128,
-    "norm_topk_prob": True,
-    "decoder_sparse_step": 1,
-    "mlp_only_layers": [2],
-    "vocab_size": 1000,
-    "max_position_embeddings": 2048,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1000000.0,
-    "tie_word_embeddings": False,
-    "eos_token_id": 7,
-    "hidden_act": "silu",
-}
 DENSE = {
     "model_type": "qwen3",
     "architectures": ["Qwen3ForCausalLM"],
