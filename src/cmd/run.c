@@ -125,15 +125,8 @@ static int take_arguments(void *context, int count, char **arguments, struct kj_
 }
 
 static struct sampling choose_sampling(const struct run_flags *flags, const struct config *config) {
-  struct sampling sampling = {
-      .temperature = config->generation.sample ? config->generation.temperature : 0,
-      .top_p = config->generation.top_p,
-      .min_p = config->generation.min_p,
-      .top_k = config->generation.top_k,
-      .repetition_penalty = config->generation.repetition_penalty,
-      .seed = flags->seed,
-      .top_logprobs = -1,
-  };
+  struct sampling sampling = sampling_defaults(&config->generation);
+  sampling.seed = flags->seed;
   if (!isnan(flags->temperature)) sampling.temperature = flags->temperature;
   if (!isnan(flags->top_p)) sampling.top_p = flags->top_p;
   if (!isnan(flags->min_p)) sampling.min_p = flags->min_p;

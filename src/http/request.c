@@ -38,14 +38,7 @@ static void fail_memory(struct fields *fields) {
 }
 
 static void set_defaults(struct completion_request *request, const struct generation_defaults *defaults) {
-  request->sampling = (struct sampling){
-      .temperature = defaults->sample ? defaults->temperature : 0,
-      .top_p = defaults->top_p,
-      .min_p = defaults->min_p,
-      .top_k = defaults->top_k,
-      .repetition_penalty = defaults->repetition_penalty,
-      .top_logprobs = -1,
-  };
+  request->sampling = sampling_defaults(defaults);
   if (request->endpoint == ENDPOINT_COMPLETIONS) request->max_tokens = REQUEST_DEFAULT_COMPLETION_TOKENS;
 }
 

@@ -151,6 +151,9 @@ static int open_cluster(struct engine *engine, struct kj_error *error) {
 
 /* The epoch is over: keeps weights, clients and tokens, and starts the next one. */
 static void recover(struct engine *engine, const struct kj_error *error) {
+  bool was_ready = engine->progress.state == ENGINE_READY;
+  /* Whoever reads of it in the log finds it in the status. */
+  set_state(engine, ENGINE_RECOVERING, error->message);
   log_warning("epoch %llu ended: %s", (unsigned long long)cluster_epoch(engine->cluster), error->message);
   engine->ring_proven = false;
   engine->next_number = 0;
@@ -163,10 +166,9 @@ static void recover(struct engine *engine, const struct kj_error *error) {
     engine_finish(engine, lost->sequences[i], FINISH_ERROR, NULL, error);
   if (hopeless) engine->fruitless_epochs = 0;
   micro_batch_free(lost);
-  if (engine->progress.state == ENGINE_READY)
+  if (was_ready)
     for (struct sequence *sequence = schedule_first(engine->schedule); sequence; sequence = sequence->next)
       sequence->stalled_since = clock_seconds();
-  set_state(engine, ENGINE_RECOVERING, error->message);
   cluster_begin(engine->cluster);
 }
 

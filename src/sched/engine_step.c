@@ -38,6 +38,7 @@ void engine_finish(struct engine *engine, struct sequence *sequence, enum finish
     engine->progress.failed++;
   else
     engine->progress.finished++;
+  engine_publish_status(engine); /* a client that has its last event finds it counted */
   deliver(sequence, sampled, finish, error);
   sequence_free(sequence);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "model/config.h"
 
 enum { SAMPLING_MAX_TOP_LOGPROBS = 20, SAMPLING_MAX_BIAS = 1024 };
 
@@ -30,6 +31,18 @@ struct sampling {
   size_t bias_count;
   int top_logprobs; /* -1: no log-probabilities; 0…SAMPLING_MAX_TOP_LOGPROBS alternatives */
 };
+
+/* What a checkpoint's generation_config.json asks for, without log-probabilities. */
+static inline struct sampling sampling_defaults(const struct generation_defaults *defaults) {
+  return (struct sampling){
+      .temperature = defaults->sample ? defaults->temperature : 0,
+      .top_p = defaults->top_p,
+      .min_p = defaults->min_p,
+      .top_k = defaults->top_k,
+      .repetition_penalty = defaults->repetition_penalty,
+      .top_logprobs = -1,
+  };
+}
 
 struct token_logprob {
   uint32_t token;
