@@ -263,7 +263,8 @@ static int serve_cluster(struct engine *engine, void (*on_ready)(void *context),
       break;
   }
   report_progress(engine);
-  if (!code) return 0;
+  /* A link that is down is reported by the cluster too, with the reason if the node has given one. */
+  if (!code || (code == KJ_NETWORK && event.kind != CLUSTER_FAILED)) return 0;
   if (engine->started) {
     recover(engine, &failure);
     return 0;
