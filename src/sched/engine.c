@@ -79,6 +79,18 @@ static int open_model(struct engine *engine, struct kj_error *error) {
   return 0;
 }
 
+struct plan_request engine_plan_request(const struct engine *engine) {
+  const struct engine_options *options = &engine->options;
+  size_t count = options->node_count + 1;
+  return (struct plan_request){.nodes = engine->plan_nodes,
+                               .node_count = count,
+                               .split = engine->split_known ? engine->split : options->split,
+                               .split_count = engine->split_known ? count : options->split_count,
+                               .context = engine->context,
+                               .parallel = engine->parallel,
+                               .max_batch_tokens = engine->max_batch_tokens};
+}
+
 int engine_create(struct engine **result, const struct engine_options *options, struct kj_error *error) {
   *result = NULL;
   int code = check_options(options, error);
@@ -97,13 +109,7 @@ int engine_create(struct engine **result, const struct engine_options *options, 
   code = open_model(engine, error);
   if (!code) {
     fill_plan_nodes(engine);
-    struct plan_request request = {.nodes = engine->plan_nodes,
-                                   .node_count = options->node_count + 1,
-                                   .split = options->split,
-                                   .split_count = options->split_count,
-                                   .context = engine->context,
-                                   .parallel = engine->parallel,
-                                   .max_batch_tokens = engine->max_batch_tokens};
+    struct plan_request request = engine_plan_request(engine);
     code = plan_make(&engine->plan, engine->checkpoint, &request, error);
   }
   if (!code) {

@@ -58,17 +58,7 @@ static int make_plan(struct engine *engine, struct kj_error *error) {
       engine->plan_nodes[i + 1].threads = node[i].introduction.threads;
     }
   }
-  struct plan_request request = {.nodes = engine->plan_nodes,
-                                 .node_count = count,
-                                 .split = engine->options.split,
-                                 .split_count = engine->options.split_count,
-                                 .context = engine->context,
-                                 .parallel = engine->parallel,
-                                 .max_batch_tokens = engine->max_batch_tokens};
-  if (engine->split_known) {
-    request.split = engine->split;
-    request.split_count = count;
-  }
+  struct plan_request request = engine_plan_request(engine);
   struct plan *plan;
   int code = plan_make(&plan, engine->checkpoint, &request, error);
   if (code) return code;

@@ -52,6 +52,8 @@ struct engine {
 /* Wakes the engine's thread; may be given as a callback. */
 void engine_wake(void *engine);
 void engine_publish_status(struct engine *engine);
+/* What the plan is asked for: with the split of the options, or of the first epoch once that is known. */
+struct plan_request engine_plan_request(const struct engine *engine);
 
 /* Composes and computes the next micro-batch if there is one; false if there was nothing to do. */
 bool engine_launch(struct engine *engine);

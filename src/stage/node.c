@@ -175,10 +175,7 @@ static int load_stage(struct node *node, const struct message_assign *assign, st
                                   .layer_count = assign->layer_count,
                                   .kv_blocks = assign->kv_blocks,
                                   .max_batch_tokens = assign->max_batch_tokens};
-  if (node->stage && same_stage(&options, &node->stage_options)) {
-    stage_reset(node->stage);
-    return 0;
-  }
+  if (node->stage && same_stage(&options, &node->stage_options)) return 0; /* warm, and forgotten by end_epoch */
   double begin = clock_seconds();
   stage_close(node->stage);
   node->stage = NULL;
@@ -199,6 +196,13 @@ static int load_stage(struct node *node, const struct message_assign *assign, st
   return 0;
 }
 
+/* Lets frames as large as the assignment's micro-batches through. */
+static void allow_work(struct node *node, uint64_t link) {
+  link_set_limit(node->hub, link,
+                 message_work_limit(node->assignment.max_batch_tokens, checkpoint_config(node->checkpoint)->hidden,
+                                    node->assignment.kv_blocks));
+}
+
 /* Puts the upstream link to use that has connected for this assignment, if it is there. */
 static void match_upstream(struct node *node) {
   if (!node->assigned) return;
@@ -214,9 +218,7 @@ static void match_upstream(struct node *node) {
     if (node->upstream.link) link_close(node->hub, node->upstream.link);
     node->upstream = *waiting;
     *waiting = (struct upstream){0};
-    link_set_limit(node->hub, node->upstream.link,
-                   message_work_limit(node->assignment.max_batch_tokens, checkpoint_config(node->checkpoint)->hidden,
-                                      node->assignment.kv_blocks));
+    allow_work(node, node->upstream.link);
   }
 }
 
@@ -247,15 +249,13 @@ static int take_assignment(struct node *node, const struct link_event *frame, st
   end_epoch(node);
   node->assignment = assign;
   node->assignment.shards = NULL;
-  size_t limit =
-      message_work_limit(assign.max_batch_tokens, checkpoint_config(node->checkpoint)->hidden, assign.kv_blocks);
   code = check_assignment(node, &assign, error);
   if (!code) code = compare_shards(node, &assign, error);
   if (!code) code = load_stage(node, &assign, error);
   message_free_assign(&assign);
   if (code) return code;
   node->assigned = true;
-  link_set_limit(node->hub, node->lead, limit);
+  allow_work(node, node->lead);
   if (node->assignment.stage + 1 == node->assignment.stage_count) {
     node->downstream = node->lead;
     node->downstream_up = true;
@@ -438,9 +438,7 @@ static int handle_down(struct node *node, const struct link_event *event, struct
 static int handle_up(struct node *node, const struct link_event *event, struct kj_error *error) {
   if (event->accepted) return send_introduction(node, event->link, ROLE_NODE, error);
   if (event->link != node->downstream) return 0;
-  link_set_limit(node->hub, event->link,
-                 message_work_limit(node->assignment.max_batch_tokens, checkpoint_config(node->checkpoint)->hidden,
-                                    node->assignment.kv_blocks));
+  allow_work(node, event->link);
   int code = send_introduction(node, event->link, ROLE_UPSTREAM, error);
   node->downstream_up = !code;
   return code ? code : report_ready(node, error);

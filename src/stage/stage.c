@@ -140,7 +140,6 @@ int stage_warm(struct stage *stage, bool (*progress)(void *context, uint32_t don
       code = kj_fail(error, KJ_CANCELLED, "warm-up was cancelled after %u of %u layers", i + 1, total);
   }
   free(row);
-  stage_reset(stage);
   return code;
 }
 

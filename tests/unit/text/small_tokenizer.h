@@ -70,4 +70,15 @@ static inline void assert_encodes(const struct tokenizer *tokenizer, const char 
   token_list_free(&list);
 }
 
+/* A group's fixture: the small tokenizer is its state. */
+static inline int small_tokenizer_setup(void **state) {
+  *state = small_tokenizer();
+  return 0;
+}
+
+static inline int small_tokenizer_teardown(void **state) {
+  tokenizer_free(*state);
+  return 0;
+}
+
 #endif

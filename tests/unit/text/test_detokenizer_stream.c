@@ -96,16 +96,6 @@ static void releases_each_character_with_its_last_token(void **state) {
   detokenizer_free(detokenizer);
 }
 
-static int parse(void **state) {
-  *state = small_tokenizer();
-  return 0;
-}
-
-static int release(void **state) {
-  tokenizer_free(*state);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(H2_H15_releases_whole_characters_only),
@@ -115,5 +105,5 @@ int main(void) {
       cmocka_unit_test(skips_special_and_unknown_tokens_even_inside_a_character),
       cmocka_unit_test(releases_each_character_with_its_last_token),
   };
-  return cmocka_run_group_tests(tests, parse, release);
+  return cmocka_run_group_tests(tests, small_tokenizer_setup, small_tokenizer_teardown);
 }

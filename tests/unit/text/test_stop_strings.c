@@ -161,16 +161,6 @@ static void refuses_stop_strings_that_are_none(void **state) {
   assert_null(detokenizer);
 }
 
-static int parse(void **state) {
-  *state = small_tokenizer();
-  return 0;
-}
-
-static int release(void **state) {
-  tokenizer_free(*state);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(H5_finds_a_stop_string_that_spans_tokens),
@@ -183,5 +173,5 @@ int main(void) {
       cmocka_unit_test(works_in_linear_time_on_a_stop_string_that_almost_matches),
       cmocka_unit_test(refuses_stop_strings_that_are_none),
   };
-  return cmocka_run_group_tests(tests, parse, release);
+  return cmocka_run_group_tests(tests, small_tokenizer_setup, small_tokenizer_teardown);
 }

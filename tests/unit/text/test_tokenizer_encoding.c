@@ -91,16 +91,6 @@ static void serves_many_threads_at_once(void **state) {
   for (size_t task = 0; task < TASKS; task++) assert_int_equal(shared.wrong[task], 0);
 }
 
-static int parse(void **state) {
-  *state = small_tokenizer();
-  return 0;
-}
-
-static int release(void **state) {
-  tokenizer_free(*state);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(merges_by_rank_within_pieces),
@@ -111,5 +101,5 @@ int main(void) {
       cmocka_unit_test(serves_many_threads_at_once),
       cmocka_unit_test(works_in_time_near_linear_on_long_pieces),
   };
-  return cmocka_run_group_tests(tests, parse, release);
+  return cmocka_run_group_tests(tests, small_tokenizer_setup, small_tokenizer_teardown);
 }
