@@ -2,23 +2,23 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <string.h>
 
-static bool parse_digits(const char *text, uint64_t *value) {
+static bool parse_digits(const char *text, size_t length, uint64_t *value) {
   *value = 0;
-  if (!*text) return false;
-  for (; *text; text++) {
-    if (*text < '0' || *text > '9') return false;
+  for (size_t i = 0; i < length; i++) {
+    if (text[i] < '0' || text[i] > '9') return false;
     if (__builtin_mul_overflow(*value, (uint64_t)10, value) ||
-        __builtin_add_overflow(*value, (uint64_t)(*text - '0'), value))
+        __builtin_add_overflow(*value, (uint64_t)(text[i] - '0'), value))
       return false;
   }
-  return true;
+  return length > 0;
 }
 
 int cmd_number(const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *value,
                struct kj_error *error) {
   uint64_t number;
-  if (!parse_digits(text, &number) || number < least || number > most)
+  if (!parse_digits(text, strlen(text), &number) || number < least || number > most)
     return kj_fail(error, KJ_INVALID, "%s \"%.80s\": a whole number from %" PRIu32 " to %" PRIu32 " is needed", option,
                    text, least, most);
   *value = (uint32_t)number;
@@ -26,6 +26,25 @@ int cmd_number(const char *option, const char *text, uint32_t least, uint32_t mo
 }
 
 int cmd_number64(const char *option, const char *text, uint64_t *value, struct kj_error *error) {
-  if (parse_digits(text, value)) return 0;
+  if (parse_digits(text, strlen(text), value)) return 0;
   return kj_fail(error, KJ_INVALID, "%s \"%.80s\": a whole number below 2^64 is needed", option, text);
+}
+
+int cmd_number_list(const char *option, const char *text, uint32_t least, uint32_t most, struct cmd_list *list,
+                    struct kj_error *error) {
+  struct cmd_list read = {0};
+  for (const char *item = text;; item++) {
+    size_t length = strcspn(item, ",");
+    uint64_t number;
+    if (!parse_digits(item, length, &number) || number < least || number > most)
+      return kj_fail(error, KJ_INVALID,
+                     "%s \"%.80s\": whole numbers from %" PRIu32 " to %" PRIu32 ", separated by commas, are needed",
+                     option, text, least, most);
+    if (read.count == CMD_MAX_LIST) return kj_fail(error, KJ_INVALID, "%s: more than %d numbers", option, CMD_MAX_LIST);
+    read.values[read.count++] = (uint32_t)number;
+    item += length;
+    if (!*item) break;
+  }
+  *list = read;
+  return 0;
 }

@@ -2,6 +2,7 @@
 #ifndef KAIJU_CMD_NUMBER_H
 #define KAIJU_CMD_NUMBER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -10,5 +11,14 @@
 int cmd_number(const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *value,
                struct kj_error *error);
 int cmd_number64(const char *option, const char *text, uint64_t *value, struct kj_error *error);
+
+enum { CMD_MAX_LIST = 16 };
+struct cmd_list {
+  uint32_t values[CMD_MAX_LIST];
+  size_t count;
+};
+/* "64,512,2048": 1…CMD_MAX_LIST numbers, each as in cmd_number. The list is unchanged on failure. */
+int cmd_number_list(const char *option, const char *text, uint32_t least, uint32_t most, struct cmd_list *list,
+                    struct kj_error *error);
 
 #endif

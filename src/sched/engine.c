@@ -5,8 +5,12 @@
 #include "base/memory.h"
 #include "sched/engine_state.h"
 
-static const struct engine_options defaults = {
-    .parallel = 1, .chunk = 512, .connect_timeout = 30, .recovery_timeout = 60, .deadline = 10, .isa = "auto"};
+static const struct engine_options defaults = {.parallel = 1,
+                                               .chunk = ENGINE_DEFAULT_CHUNK,
+                                               .connect_timeout = 30,
+                                               .recovery_timeout = 60,
+                                               .deadline = 10,
+                                               .isa = "auto"};
 
 static void apply_defaults(struct engine *engine) {
   struct engine_options *options = &engine->options;

@@ -21,7 +21,8 @@ struct engine_status;
 enum {
   ENGINE_MAX_NODES = 63, /* besides the lead */
   /* Longer sequences are provided for only when asked: their KV cache would take most of the memory. */
-  ENGINE_DEFAULT_CONTEXT = 32768
+  ENGINE_DEFAULT_CONTEXT = 32768,
+  ENGINE_DEFAULT_CHUNK = 512
 };
 
 struct engine_options {
@@ -32,7 +33,7 @@ struct engine_options {
   size_t split_count;
   uint32_t context;        /* tokens of a sequence at most; 0: the model's maximum, or ENGINE_DEFAULT_CONTEXT if less */
   uint32_t parallel;       /* sequences at once; 0: 1 */
-  uint32_t chunk;          /* prefill tokens a step; 0: 512 */
+  uint32_t chunk;          /* prefill tokens a step; 0: ENGINE_DEFAULT_CHUNK */
   uint32_t threads;        /* 0: one per CPU */
   const char *isa;         /* "auto", … (compute/backend.h) */
   uint64_t memory;         /* ceiling of this machine; 0: what is available */
