@@ -23,10 +23,3 @@ def test_run_ends_by_signal_while_it_reads_its_prompt():
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 0
     assert process.stdout.read() == b""
-
-
-def test_bench_refuses_what_the_context_cuts():
-    command = [KAIJU, "bench", "--prompt-tokens", "32", "--tokens", "200", "--ctx", "64", "--rounds", "1"]
-    outcome = subprocess.run(command, capture_output=True, text=True)
-    assert outcome.returncode == 1
-    assert "do not fit the context of 64" in outcome.stderr
