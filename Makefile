@@ -5,7 +5,7 @@ BUILD ?= build
 CMAKE_FLAGS ?= -DKAIJU_TESTS=OFF
 PREFIX ?= /usr/local
 
-.PHONY: all dependencies demo test install format tidy asan fuzz bench clean
+.PHONY: all dependencies demo test install format tidy asan fuzz bench bench-context clean
 
 all: dependencies
 	cmake -S . -B $(BUILD) -G Ninja $(CMAKE_FLAGS)
@@ -45,6 +45,11 @@ fuzz:
 # The speed tables of docs/performance.md.
 bench: all
 	bench/table.sh $(BUILD)/kaiju
+
+# The picture of decode speed over the length of the context, docs/images/context.svg.
+bench-context: all
+	[ -f $(BUILD)/bench/30b-8/config.json ] || $(BUILD)/kaiju synth qwen3-coder-30b $(BUILD)/bench/30b-8 --layers 8
+	bench/context.py $(BUILD)/kaiju $(BUILD)/bench/30b-8
 
 clean:
 	rm -rf $(BUILD)

@@ -1,7 +1,10 @@
 """kaiju bench: what it accepts, and that what it prints is whole and agrees with itself. Never how fast it is."""
 
 import json
+import pathlib
 import subprocess
+import sys
+import xml.etree.ElementTree
 
 import pytest
 
@@ -97,3 +100,28 @@ def test_a_context_beyond_the_model_is_refused():
     outcome = bench("--contexts", "100000")
     assert outcome.returncode == 1
     assert "the model is made for at most" in outcome.stderr
+
+
+def test_the_picture_of_speed_over_context_has_its_figures(tmp_path):
+    script = pathlib.Path(__file__).parents[2] / "bench" / "context.py"
+    picture = tmp_path / "images" / "context.svg"
+    command = [sys.executable, script, KAIJU, MINI, "--contexts", "100,1024,30", "--out", picture, *QUICK]
+    outcome = subprocess.run(command, capture_output=True, text=True)
+    assert outcome.returncode == 0, outcome.stderr
+    rows = [line.split(" | ") for line in outcome.stdout.splitlines()[4:]]
+    assert [row[0] for row in rows] == ["| 30", "| 100", "| 1024"]
+    root = xml.etree.ElementTree.parse(picture).getroot()
+    assert len([element for element in root if element.get("class") == "dot"]) == 3
+    texts = [element.text for element in root]
+    for written in ["30", "100", "1k"] + [row[1] for row in rows]:
+        assert written in texts
+
+
+def test_a_measurement_that_fails_leaves_no_picture(tmp_path):
+    script = pathlib.Path(__file__).parents[2] / "bench" / "context.py"
+    picture = tmp_path / "context.svg"
+    outcome = subprocess.run([sys.executable, script, KAIJU, MINI, "--contexts", "100000", "--out", picture],
+                             capture_output=True, text=True)
+    assert outcome.returncode == 1
+    assert "kaiju bench:" in outcome.stderr
+    assert not picture.exists()
