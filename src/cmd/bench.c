@@ -155,7 +155,7 @@ static void start_measurement(void *context) {
 
 static int measure_read_speed(const struct engine_options *options, double *speed, struct kj_error *error) {
   struct threads *threads;
-  int code = threads_create(&threads, options->threads, error);
+  int code = threads_create_on(&threads, options->threads, options->cpus, error);
   if (code) return code;
   *speed = bandwidth_measure(threads, BANDWIDTH_BYTES);
   threads_destroy(threads);
@@ -192,7 +192,7 @@ static int run_engine(struct benching *benching, struct kj_error *error) {
 static int run(void *context, struct kj_error *error) {
   struct bench_flags *flags = context;
   struct engine_options *options = &flags->engine.options;
-  int code = engine_flags_model(&flags->engine, error);
+  int code = engine_flags_prepare(&flags->engine, error);
   if (!code) code = size_engine(flags, error);
   if (code) return code;
   signals_block();

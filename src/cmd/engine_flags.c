@@ -13,7 +13,8 @@ void engine_flags_init(struct engine_flags *flags) {
   flags->options.nodes = flags->nodes;
 }
 
-int engine_flags_model(struct engine_flags *flags, struct kj_error *error) {
+int engine_flags_prepare(struct engine_flags *flags, struct kj_error *error) {
+  if (flags->options.cpus && cpus_restrict(flags->options.cpus, error)) return kj_fail_context(error, "--pin");
   if (flags->options.model) return 0;
   flags->options.model = flags->shipped;
   return shipped_model(flags->shipped, sizeof flags->shipped, error);
@@ -69,6 +70,10 @@ int engine_flags_take(struct engine_flags *flags, int flag, const char *value, s
       return cmd_number("--chunk", value, 1, 65536, &options->chunk, error);
     case FLAG_THREADS:
       return cmd_number("--threads", value, 1, 1024, &options->threads, error);
+    case FLAG_PIN:
+      options->cpus = &flags->cpus;
+      code = cpus_parse(value, &flags->cpus, error);
+      return code ? kj_fail_context(error, "--pin") : 0;
     case FLAG_CPU:
       options->isa = value;
       return 0;

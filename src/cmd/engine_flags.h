@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <limits.h>
 
+#include "base/cpus.h"
 #include "base/error.h"
 #include "link/link.h"
 #include "model/plan.h"
@@ -18,6 +19,7 @@ enum {
   FLAG_PARALLEL,
   FLAG_CHUNK,
   FLAG_THREADS,
+  FLAG_PIN,
   FLAG_CPU,
   FLAG_MEMORY,
   FLAG_BANDWIDTH,
@@ -28,16 +30,16 @@ enum {
   FLAG_DEADLINE
 };
 
-#define ENGINE_LONG_OPTIONS                                                                                         \
-  {"nodes", required_argument, NULL, FLAG_NODES}, {"split", required_argument, NULL, FLAG_SPLIT},                   \
-      {"ctx", required_argument, NULL, FLAG_CTX}, {"parallel", required_argument, NULL, FLAG_PARALLEL},             \
-      {"chunk", required_argument, NULL, FLAG_CHUNK}, {"threads", required_argument, NULL, FLAG_THREADS},           \
-      {"cpu", required_argument, NULL, FLAG_CPU}, {"memory", required_argument, NULL, FLAG_MEMORY},                 \
-      {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH}, {"key-file", required_argument, NULL, FLAG_KEY_FILE}, \
-      {"provider", required_argument, NULL, FLAG_PROVIDER},                                                         \
-      {"connect-timeout", required_argument, NULL, FLAG_CONNECT_TIMEOUT},                                           \
-      {"recovery-timeout", required_argument, NULL, FLAG_RECOVERY_TIMEOUT}, {                                       \
-    "deadline", required_argument, NULL, FLAG_DEADLINE                                                              \
+#define ENGINE_LONG_OPTIONS                                                                                       \
+  {"nodes", required_argument, NULL, FLAG_NODES}, {"split", required_argument, NULL, FLAG_SPLIT},                 \
+      {"ctx", required_argument, NULL, FLAG_CTX}, {"parallel", required_argument, NULL, FLAG_PARALLEL},           \
+      {"chunk", required_argument, NULL, FLAG_CHUNK}, {"threads", required_argument, NULL, FLAG_THREADS},         \
+      {"pin", required_argument, NULL, FLAG_PIN}, {"cpu", required_argument, NULL, FLAG_CPU},                     \
+      {"memory", required_argument, NULL, FLAG_MEMORY}, {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH},   \
+      {"key-file", required_argument, NULL, FLAG_KEY_FILE}, {"provider", required_argument, NULL, FLAG_PROVIDER}, \
+      {"connect-timeout", required_argument, NULL, FLAG_CONNECT_TIMEOUT},                                         \
+      {"recovery-timeout", required_argument, NULL, FLAG_RECOVERY_TIMEOUT}, {                                     \
+    "deadline", required_argument, NULL, FLAG_DEADLINE                                                            \
   }
 
 #define ENGINE_FLAGS_MANUAL                                                                                          \
@@ -48,6 +50,7 @@ enum {
   "  --parallel N           sequences that run at once (default: 1); more wait\n"                                    \
   "  --chunk N              prompt tokens a step (default: 512)\n"                                                   \
   "  --threads N            compute threads (default: one per CPU)\n"                                                \
+  "  --pin LIST             CPUs to keep to, one a compute thread: 0-3,8 (default: the system chooses)\n"            \
   "  --cpu NAME             auto, reference, avx2, avx512 or neon (default: auto)\n"                                 \
   "  --memory SIZE          memory ceiling of this machine, for example 240GB (default: what is available)\n"        \
   "  --bandwidth SIZE       memory bytes that this machine reads a second, for the automatic split (400GB)\n"        \
@@ -63,6 +66,7 @@ struct engine_flags {
   const char *nodes[ENGINE_MAX_NODES];
   uint32_t split[PLAN_MAX_NODES];
   uint8_t key[LINK_KEY_BYTES];
+  struct cpu_list cpus;
   char shipped[PATH_MAX]; /* the model that is used when none is named */
 };
 
@@ -72,7 +76,8 @@ void engine_flags_free(struct engine_flags *flags);
 /* Takes one option of the list above; 0, or KJ_INVALID with the option's name in the message. */
 int engine_flags_take(struct engine_flags *flags, int flag, const char *value, struct kj_error *error);
 
-/* After parsing: the shipped model where none was named. */
-int engine_flags_model(struct engine_flags *flags, struct kj_error *error);
+/* After parsing, before any thread is started: the shipped model where none was named; keeps the process to its CPUs.
+ */
+int engine_flags_prepare(struct engine_flags *flags, struct kj_error *error);
 
 #endif

@@ -17,6 +17,7 @@ static const char manual[] =
     "  --listen HOST:PORT     where leads and other nodes connect\n"
     "  --model DIR            the checkpoint (default: the shipped kaiju-mini)\n"
     "  --threads N            compute threads (default: one per CPU)\n"
+    "  --pin LIST             CPUs to keep to, one a compute thread: 0-3,8 (default: the system chooses)\n"
     "  --cpu NAME             auto, reference, avx2, avx512 or neon (default: auto)\n"
     "  --memory SIZE          memory ceiling of this machine, for example 240GB (default: what is available)\n"
     "  --bandwidth SIZE       memory bytes that this machine reads a second, for the automatic split\n"
@@ -63,13 +64,14 @@ static void show_progress(void *context, uint32_t done, uint32_t total) { progre
 static int run(void *context, struct kj_error *error) {
   struct node_flags *flags = context;
   char bound[128];
-  int code = engine_flags_model(&flags->shared, error);
+  int code = engine_flags_prepare(&flags->shared, error);
   if (code) return code;
   const struct engine_options *shared = &flags->shared.options;
   struct progress progress = {0};
   struct node_options options = {.model = shared->model,
                                  .listen = flags->listen,
                                  .threads = shared->threads,
+                                 .cpus = shared->cpus,
                                  .isa = shared->isa,
                                  .memory = shared->memory,
                                  .bandwidth = shared->bandwidth,
@@ -95,6 +97,7 @@ int cmd_node(int argc, char **argv) {
   static const struct option known[] = {{"listen", required_argument, NULL, FLAG_LISTEN},
                                         {"model", required_argument, NULL, FLAG_MODEL},
                                         {"threads", required_argument, NULL, FLAG_THREADS},
+                                        {"pin", required_argument, NULL, FLAG_PIN},
                                         {"cpu", required_argument, NULL, FLAG_CPU},
                                         {"memory", required_argument, NULL, FLAG_MEMORY},
                                         {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH},

@@ -275,7 +275,7 @@ static int run(void *context, struct kj_error *error) {
   if (running.wake < 0) return kj_fail_errno(error, "create", "an eventfd");
   signals_block();
   log_set_level(LOG_WARNING);
-  int code = engine_flags_model(&flags->engine, error);
+  int code = engine_flags_prepare(&flags->engine, error);
   if (code) goto done;
   if ((code = open_all(&running, flags, error))) goto done;
   code = engine_run(running.engine, start_conversation, &running, error);

@@ -90,7 +90,7 @@ static int run(void *context, struct kj_error *error) {
   struct serving serving = {0};
   struct engine_options *options = &flags->engine.options;
   char name[256];
-  int code = engine_flags_model(&flags->engine, error);
+  int code = engine_flags_prepare(&flags->engine, error);
   if (code) return code;
   signals_block();
   options->on_progress = progress_cluster;

@@ -70,7 +70,7 @@ static int open_model(struct engine *engine, struct kj_error *error) {
   engine->config = checkpoint_config(engine->checkpoint);
   apply_defaults(engine);
   if ((code = check_context(engine, error))) return code;
-  if ((code = threads_create(&engine->threads, options->threads, error))) return code;
+  if ((code = threads_create_on(&engine->threads, options->threads, options->cpus, error))) return code;
   if ((code = backend_cpu_create(&engine->backend, options->isa, engine->threads, engine->max_batch_tokens,
                                  plan_max_columns(engine->config), error)))
     return code;

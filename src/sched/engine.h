@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cpus.h"
 #include "base/error.h"
 #include "model/checkpoint.h"
 #include "sched/sampler.h"
@@ -31,18 +32,19 @@ struct engine_options {
   size_t node_count;
   const uint32_t *split; /* or NULL: automatic */
   size_t split_count;
-  uint32_t context;        /* tokens of a sequence at most; 0: the model's maximum, or ENGINE_DEFAULT_CONTEXT if less */
-  uint32_t parallel;       /* sequences at once; 0: 1 */
-  uint32_t chunk;          /* prefill tokens a step; 0: ENGINE_DEFAULT_CHUNK */
-  uint32_t threads;        /* 0: one per CPU */
-  const char *isa;         /* "auto", … (compute/backend.h) */
-  uint64_t memory;         /* ceiling of this machine; 0: what is available */
-  const char *provider;    /* link/link.h */
-  const uint8_t *key;      /* or NULL */
-  double connect_timeout;  /* seconds to form the cluster at start; 0: 30 */
-  double recovery_timeout; /* seconds a request waits for a lost node; 0: 60 */
-  double deadline;         /* seconds of silence on a link; 0: 10 */
-  double bandwidth;        /* of this machine, bytes a second, for the automatic split; 0: like all others */
+  uint32_t context;  /* tokens of a sequence at most; 0: the model's maximum, or ENGINE_DEFAULT_CONTEXT if less */
+  uint32_t parallel; /* sequences at once; 0: 1 */
+  uint32_t chunk;    /* prefill tokens a step; 0: ENGINE_DEFAULT_CHUNK */
+  uint32_t threads;  /* 0: one per CPU */
+  const struct cpu_list *cpus; /* of the threads (base/threads.h), or NULL; borrowed while the engine is created */
+  const char *isa;             /* "auto", … (compute/backend.h) */
+  uint64_t memory;             /* ceiling of this machine; 0: what is available */
+  const char *provider;        /* link/link.h */
+  const uint8_t *key;          /* or NULL */
+  double connect_timeout;      /* seconds to form the cluster at start; 0: 30 */
+  double recovery_timeout;     /* seconds a request waits for a lost node; 0: 60 */
+  double deadline;             /* seconds of silence on a link; 0: 10 */
+  double bandwidth;            /* of this machine, bytes a second, for the automatic split; 0: like all others */
   /* Called on the engine's thread while layers are read in, after each few; may be NULL. */
   void (*on_progress)(void *progress_context, const struct engine_status *status);
   void *progress_context;

@@ -501,7 +501,7 @@ static int open_node(struct node *node, char *bound, size_t bound_size, struct k
   int code = checkpoint_open(&node->checkpoint, options->model, error);
   if (code) return code;
   if ((code = checkpoint_identity(node->checkpoint, 0, 0, false, &node->identity, error))) return code;
-  if ((code = threads_create(&node->threads, options->threads, error))) return code;
+  if ((code = threads_create_on(&node->threads, options->threads, options->cpus, error))) return code;
   /* One row until the lead says how large its micro-batches are: an instruction set that is missing shows now. */
   if ((code = open_backend(node, 1, error))) return code;
   struct link_options link = {.provider = options->provider,

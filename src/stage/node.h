@@ -7,21 +7,23 @@
 #ifndef KAIJU_STAGE_NODE_H
 #define KAIJU_STAGE_NODE_H
 
+#include "base/cpus.h"
 #include "base/error.h"
 #include "stage/stage.h"
 
 struct node;
 
 struct node_options {
-  const char *model;    /* checkpoint directory */
-  const char *listen;   /* "host:port" */
-  uint32_t threads;     /* 0: one per CPU */
-  const char *isa;      /* "auto", … (compute/backend.h) */
-  uint64_t memory;      /* what it may use; 0: what is available now */
-  double bandwidth;     /* bytes a second; 0: unknown */
-  const char *provider; /* link/link.h */
-  const uint8_t *key;   /* or NULL */
-  double deadline;      /* seconds of silence on a link; 0: 10 */
+  const char *model;           /* checkpoint directory */
+  const char *listen;          /* "host:port" */
+  uint32_t threads;            /* 0: one per CPU */
+  const struct cpu_list *cpus; /* of the threads (base/threads.h), or NULL; borrowed while the node is created */
+  const char *isa;             /* "auto", … (compute/backend.h) */
+  uint64_t memory;             /* what it may use; 0: what is available now */
+  double bandwidth;            /* bytes a second; 0: unknown */
+  const char *provider;        /* link/link.h */
+  const uint8_t *key;          /* or NULL */
+  double deadline;             /* seconds of silence on a link; 0: 10 */
   /* Called while layers are read in; may be NULL. */
   void (*on_progress)(void *context, uint32_t done, uint32_t total);
   void *context;
