@@ -8,6 +8,9 @@
 
 #define COLUMNS_AT_ONCE 4
 #define PRODUCT_TILE 4
+#define PANEL_VECTORS 1
+#define PANEL_COLUMNS 4
+#define PANEL_WORTHWHILE 10
 
 typedef struct {
   __m256 a, b;
@@ -15,7 +18,7 @@ typedef struct {
 
 typedef struct {
   __m256i a, b;
-} packed;
+} packed, integers;
 
 static inline floats zero(void) { return (floats){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
 static inline floats broadcast(float x) { return (floats){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -118,22 +121,34 @@ static inline void split_pairs(int8_t *even, int8_t *odd, const int8_t *pairs) {
   _mm_storeu_si128((__m128i *)(void *)odd, _mm256_extracti128_si256(bytes, 1));
 }
 
+/* Which of a super-block's scales each lane takes. */
 typedef struct {
   __m256i a, b;
 } spreading;
 static inline spreading spreading_of(size_t groups) {
-  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  const __m128i shift = _mm_cvtsi32_si128(groups == 4 ? 2 : groups == 2 ? 3 : 4);
-  return (spreading){_mm256_srl_epi32(lane, shift),
-                     _mm256_srl_epi32(_mm256_add_epi32(lane, _mm256_set1_epi32(8)), shift)};
+  const __m128i shift = _mm_cvtsi32_si128(groups == 16 ? 0 : groups == 8 ? 1 : 2);
+  /* The activation group of each lane. */
+  return (spreading){_mm256_srl_epi32(_mm256_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13), shift),
+                     _mm256_srl_epi32(_mm256_setr_epi32(2, 6, 10, 14, 3, 7, 11, 15), shift)};
 }
-static inline floats spread(const float *scales, spreading how) {
-  __m256 four = _mm256_broadcast_ps((const __m128 *)(const void *)scales);
-  return (floats){_mm256_permutevar_ps(four, how.a), _mm256_permutevar_ps(four, how.b)};
+/* Lane l = x[indices[l]], of sixteen. */
+static inline __m256 pick(floats x, __m256i indices) {
+  const __m256 second = _mm256_permutevar8x32_ps(x.b, indices);
+  return _mm256_blendv_ps(_mm256_permutevar8x32_ps(x.a, indices), second,
+                          _mm256_castsi256_ps(_mm256_slli_epi32(indices, 28)));
+}
+static inline floats load_number_first(enum number_type type, const void *x, size_t count);
+static inline floats load_spread(enum number_type type, const void *scales, size_t count, spreading how) {
+  const floats numbers = load_number_first(type, scales, count);
+  return (floats){pick(numbers, how.a), pick(numbers, how.b)};
 }
 
 static inline packed load_packed(const void *x) {
   return (packed){_mm256_loadu_si256(x), _mm256_loadu_si256((const __m256i *)x + 1)};
+}
+static inline void store_packed(void *out, packed x) {
+  _mm256_storeu_si256(out, x.a);
+  _mm256_storeu_si256((__m256i *)out + 1, x.b);
 }
 static inline packed load_packed_first(const void *x, size_t bytes) {
   unsigned char block[64] = {0};
@@ -153,20 +168,90 @@ static inline struct weights unpack(packed x, uint32_t bits) {
       {_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)},
       {_mm256_and_si256(_mm256_srli_epi16(x.a, 4), mask), _mm256_and_si256(_mm256_srli_epi16(x.b, 4), mask)}};
 }
-static inline __m256 products_of_half(__m256i low, __m256i high, const int8_t *quants, uint32_t bits) {
+static inline __m256i products_of_half(__m256i low, __m256i high, const int8_t *quants, uint32_t bits) {
   const __m256i ones = _mm256_set1_epi16(1), sixteens = _mm256_set1_epi16(16);
   __m256i first = _mm256_load_si256((const __m256i *)(const void *)quants);
   low = _mm256_maddubs_epi16(low, first);
   if (bits == 4) {
     high = _mm256_maddubs_epi16(high, _mm256_load_si256((const __m256i *)(const void *)(quants + 64)));
-    return _mm256_cvtepi32_ps(_mm256_madd_epi16(_mm256_add_epi16(low, high), ones));
+    return _mm256_madd_epi16(_mm256_add_epi16(low, high), ones);
   }
   high = _mm256_madd_epi16(_mm256_maddubs_epi16(high, first), sixteens);
-  return _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(low, ones), high));
+  return _mm256_add_epi32(_mm256_madd_epi16(low, ones), high);
 }
-static inline floats products(struct weights x, const int8_t *quants, uint32_t bits) {
-  return (floats){products_of_half(x.low.a, x.high.a, quants, bits),
-                  products_of_half(x.low.b, x.high.b, quants + 32, bits)};
+static inline integers products(struct weights x, const int8_t *quants, uint32_t bits) {
+  return (integers){products_of_half(x.low.a, x.high.a, quants, bits),
+                    products_of_half(x.low.b, x.high.b, quants + 32, bits)};
+}
+static inline integers no_products(void) { return (integers){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+static inline floats to_floats(integers x) { return (floats){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+static inline integers add_quarters(integers x, integers y, integers z, integers w) {
+  return (integers){_mm256_hadd_epi32(_mm256_hadd_epi32(x.a, y.a), _mm256_hadd_epi32(z.a, w.a)),
+                    _mm256_hadd_epi32(_mm256_hadd_epi32(x.b, y.b), _mm256_hadd_epi32(z.b, w.b))};
+}
+static inline __m256i add_pair(integers x) {
+  return _mm256_add_epi32(_mm256_permute2x128_si256(x.a, x.b, 0x20), _mm256_permute2x128_si256(x.a, x.b, 0x31));
+}
+static inline integers add_pairs(integers x, integers y) { return (integers){add_pair(x), add_pair(y)}; }
+
+/* A square of 8 × 8 numbers, x[0], x[2] … x[14] by their halves `b` or `a` as `column` tells. */
+static inline __attribute__((always_inline)) void transpose_eight(__m256 *out, const __m256 *x) {
+  __m256 pairs[8], fours[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    fours[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
+    fours[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xee);
+    fours[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
+    fours[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xee);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    out[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+    out[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+  }
+}
+static inline __attribute__((always_inline)) void transpose(floats *x) {
+  __m256 in[8], quarters[4][8];
+  for (int quarter = 0; quarter < 4; quarter++) {
+    const floats *rows = x + quarter / 2 * 8;
+    for (int i = 0; i < 8; i++) in[i] = quarter % 2 ? rows[i].b : rows[i].a;
+    transpose_eight(quarters[quarter], in);
+  }
+  for (int i = 0; i < 8; i++) {
+    x[i] = (floats){quarters[0][i], quarters[2][i]};
+    x[8 + i] = (floats){quarters[1][i], quarters[3][i]};
+  }
+}
+
+/* Sums of sixteen bits hold an activation group's products of half bytes: 8 · 2 · 15 · 127 = 30480. */
+struct panel_sums {
+  packed low, high; /* at 8 bits `high` is of the upper halves */
+};
+static inline struct panel_sums no_panel_sums(void) { return (struct panel_sums){no_products(), no_products()}; }
+static inline void add_panel_products(struct panel_sums *sums, packed weights, const void *four, uint32_t bits) {
+  int32_t bytes;
+  memcpy(&bytes, four, sizeof bytes);
+  const __m256i quants = _mm256_set1_epi32(bytes);
+  struct weights halves = {weights, weights};
+  if (bits == 8) {
+    halves = unpack(weights, 8);
+    sums->high.a = _mm256_add_epi16(sums->high.a, _mm256_maddubs_epi16(halves.high.a, quants));
+    sums->high.b = _mm256_add_epi16(sums->high.b, _mm256_maddubs_epi16(halves.high.b, quants));
+  }
+  sums->low.a = _mm256_add_epi16(sums->low.a, _mm256_maddubs_epi16(halves.low.a, quants));
+  sums->low.b = _mm256_add_epi16(sums->low.b, _mm256_maddubs_epi16(halves.low.b, quants));
+}
+static inline integers panel_integers(struct panel_sums sums, uint32_t bits) {
+  const __m256i ones = _mm256_set1_epi16(1), sixteens = _mm256_set1_epi16(16);
+  integers result = {_mm256_madd_epi16(sums.low.a, ones), _mm256_madd_epi16(sums.low.b, ones)};
+  if (bits == 4) return result;
+  return (integers){_mm256_add_epi32(result.a, _mm256_madd_epi16(sums.high.a, sixteens)),
+                    _mm256_add_epi32(result.b, _mm256_madd_epi16(sums.high.b, sixteens))};
 }
 
 #define LANES_NAME "avx2"

@@ -8,9 +8,13 @@
 
 typedef __m512 floats;
 typedef __m512i packed;
+typedef __m512i integers;
 
 #define COLUMNS_AT_ONCE 8
 #define PRODUCT_TILE 8
+#define PANEL_VECTORS 2
+#define PANEL_COLUMNS 8
+#define PANEL_WORTHWHILE 10
 
 static inline __mmask16 first_lanes(size_t count) { return (__mmask16)((1u << count) - 1); }
 
@@ -76,17 +80,28 @@ static inline void split_pairs(int8_t *even, int8_t *odd, const int8_t *pairs) {
   _mm_storeu_si128((__m128i *)(void *)odd, _mm256_extracti128_si256(bytes, 1));
 }
 
-/* Lane l takes scale l / (lanes of a group) of the block's 1, 2 or 4. */
-typedef __m512i spreading;
+/* Which of a super-block's scales each lane takes: as dwords, and as the upper words of dwords. */
+typedef struct {
+  __m512i dwords, words;
+} spreading;
 static inline spreading spreading_of(size_t groups) {
-  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  return _mm512_srlv_epi32(lane, _mm512_set1_epi32(groups == 4 ? 2 : groups == 2 ? 3 : 4));
+  /* The activation group of each lane. */
+  const __m512i group = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i dwords = _mm512_srlv_epi32(group, _mm512_set1_epi32(groups == 16 ? 0 : groups == 8 ? 1 : 2));
+  return (spreading){dwords, _mm512_slli_epi32(dwords, 16)};
 }
-static inline floats spread(const float *scales, spreading how) {
-  return _mm512_permutexvar_ps(how, _mm512_castps128_ps512(_mm_loadu_ps(scales)));
+static inline floats load_spread(enum number_type type, const void *scales, size_t count, spreading how) {
+  if (type == NUMBER_F32)
+    return _mm512_permutexvar_ps(how.dwords, _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), scales));
+  const __m512i words = _mm512_castsi256_si512(_mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), scales));
+  /* The upper half of a bf16's f32 is the bf16. */
+  const __m512i spread = _mm512_maskz_permutexvar_epi16(0xaaaaaaaau, how.words, words);
+  if (type == NUMBER_BF16) return _mm512_castsi512_ps(spread);
+  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(spread, 16)));
 }
 
 static inline packed load_packed(const void *x) { return _mm512_loadu_si512(x); }
+static inline void store_packed(void *out, packed x) { _mm512_storeu_si512(out, x); }
 static inline packed load_packed_first(const void *x, size_t bytes) {
   return _mm512_maskz_loadu_epi32(first_lanes(bytes / 4), x);
 }
@@ -99,10 +114,66 @@ static inline struct weights unpack(packed x, uint32_t bits) {
   const __m512i mask = _mm512_set1_epi8(15);
   return (struct weights){_mm512_and_si512(x, mask), _mm512_and_si512(_mm512_srli_epi16(x, 4), mask)};
 }
-static inline floats products(struct weights x, const int8_t *quants, uint32_t bits) {
+static inline integers no_products(void) { return _mm512_setzero_si512(); }
+static inline integers products(struct weights x, const int8_t *quants, uint32_t bits) {
   __m512i sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), x.low, _mm512_load_si512(quants));
   if (bits == 4) sum = _mm512_dpbusd_epi32(sum, x.high, _mm512_load_si512(quants + 64));
-  return _mm512_cvtepi32_ps(sum);
+  return sum;
+}
+static inline floats to_floats(integers x) { return _mm512_cvtepi32_ps(x); }
+static inline integers add_quarters(integers a, integers b, integers c, integers d) {
+  const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+  return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+static inline integers add_pairs(integers a, integers b) {
+  return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
+}
+
+/* Within the quarters of registers, then the quarters themselves. */
+static inline __attribute__((always_inline)) void transpose(floats *x) {
+  __m512 pairs[16], fours[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    pairs[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    const __m512d a = _mm512_castps_pd(pairs[i]), b = _mm512_castps_pd(pairs[i + 2]);
+    const __m512d c = _mm512_castps_pd(pairs[i + 1]), d = _mm512_castps_pd(pairs[i + 3]);
+    fours[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+    fours[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+    fours[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(c, d));
+    fours[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(c, d));
+  }
+  /* Quarter q of fours[i + c] is column 4 q + c of rows i … i + 3. */
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; c++) {
+    const __m512 a = _mm512_shuffle_f32x4(fours[c], fours[4 + c], 0x88);
+    const __m512 b = _mm512_shuffle_f32x4(fours[c], fours[4 + c], 0xdd);
+    const __m512 d = _mm512_shuffle_f32x4(fours[8 + c], fours[12 + c], 0x88);
+    const __m512 e = _mm512_shuffle_f32x4(fours[8 + c], fours[12 + c], 0xdd);
+    x[c] = _mm512_shuffle_f32x4(a, d, 0x88);
+    x[4 + c] = _mm512_shuffle_f32x4(b, e, 0x88);
+    x[8 + c] = _mm512_shuffle_f32x4(a, d, 0xdd);
+    x[12 + c] = _mm512_shuffle_f32x4(b, e, 0xdd);
+  }
+}
+
+struct panel_sums {
+  __m512i sums;
+};
+static inline struct panel_sums no_panel_sums(void) { return (struct panel_sums){_mm512_setzero_si512()}; }
+static inline void add_panel_products(struct panel_sums *sums, packed weights, const void *four, uint32_t bits) {
+  int32_t quants;
+  (void)bits;
+  memcpy(&quants, four, sizeof quants);
+  sums->sums = _mm512_dpbusd_epi32(sums->sums, weights, _mm512_set1_epi32(quants));
+}
+static inline integers panel_integers(struct panel_sums sums, uint32_t bits) {
+  (void)bits;
+  return sums.sums;
 }
 
 #define LANES_NAME "avx512"

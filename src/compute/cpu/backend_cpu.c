@@ -135,6 +135,8 @@ static const struct backend_operations operations = {
 
 /* Sets the sizes and pointers of `backend` that depend on max_rows and max_columns. */
 static void carve_scratch(struct cpu_backend *backend, struct carver *carver) {
+  backend->kernel_scratch_stride = (size_t)kernel_scratch_bytes((backend->max_columns + 31) / 32 * 32);
+  backend->kernel_scratch = carve(carver, backend->thread_count, backend->kernel_scratch_stride);
   backend->tile_rows = backend->max_rows < TILE_ROWS ? backend->max_rows : TILE_ROWS;
   backend->activation_stride = (size_t)activation_largest(backend->max_columns);
   backend->activations = carve(carver, backend->tile_rows, backend->activation_stride);
@@ -144,9 +146,8 @@ static void carve_scratch(struct cpu_backend *backend, struct carver *carver) {
 }
 
 uint64_t backend_cpu_scratch_bytes(size_t threads, size_t max_rows, size_t max_columns) {
-  (void)threads; /* what a thread needs of its own is part of the routing */
   if (max_columns > UINT32_MAX) return UINT64_MAX;
-  struct cpu_backend backend = {.max_rows = max_rows, .max_columns = max_columns};
+  struct cpu_backend backend = {.thread_count = threads, .max_rows = max_rows, .max_columns = max_columns};
   struct carver carver = {0};
   carve_scratch(&backend, &carver);
   return carver.overflow ? UINT64_MAX : carver.used;

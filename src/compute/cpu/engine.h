@@ -16,7 +16,6 @@
 
 enum {
   TILE_ROWS = 512,   /* activation rows that are quantized at a time */
-  COLUMN_BLOCK = 32, /* activation rows that meet a range of weight rows at a time; both then stay in the L2 cache */
   RANGE_MINIMUM = 8, /* weight rows of an item of work */
   RANGE_MAXIMUM = 64,
   ROPE_MAX_PAIRS = ATTENTION_MAX_HEAD_DIM / 2
@@ -41,6 +40,8 @@ struct cpu_backend {
   void *scratch;              /* one allocation; the members below point into it */
   unsigned char *activations; /* [tile_rows] quantized rows */
   size_t activation_stride, tile_rows;
+  unsigned char *kernel_scratch; /* [thread_count][kernel_scratch_stride] */
+  size_t kernel_scratch_stride;
   struct rope_cache rope;
   char description[64];
 };
@@ -88,8 +89,8 @@ struct column_block {
   float *outs[COLUMN_BLOCK];
   size_t count;
 };
-void multiply_block(const struct cpu_backend *backend, const struct matrix *matrix, size_t first_row, size_t rows,
-                    const struct column_block *block);
+void multiply_block(const struct cpu_backend *backend, size_t slot, const struct matrix *matrix, size_t first_row,
+                    size_t rows, const struct column_block *block);
 
 /* The operations; see compute/backend.h. */
 void cpu_embed(struct backend *, struct tensor *, const struct matrix *, const uint32_t *, size_t);

@@ -200,7 +200,6 @@ static const struct matrix *gate_or_up(const struct ffn_job *job, size_t index) 
 static void inner_item(void *context, size_t item, size_t slot) {
   const struct ffn_job *job = context;
   const struct routing *routing = job->routing;
-  (void)slot;
   size_t ranges = (job->inner_columns + job->range - 1) / job->range;
   size_t index = item / ranges, first = item % ranges * job->range;
   size_t rows = job->inner_columns - first < job->range ? job->inner_columns - first : job->range;
@@ -217,7 +216,7 @@ static void inner_item(void *context, size_t item, size_t slot) {
       block.plain[block.count] = tensor_row(job->x, job->first_row + token);
       block.outs[block.count] = (index % 2 == 0 ? gate_of(job, entry) : up_of(job, entry)) + first;
     }
-    multiply_block(job->backend, matrix, first, rows, &block);
+    multiply_block(job->backend, slot, matrix, first, rows, &block);
   }
 }
 
@@ -263,7 +262,7 @@ static void output_item(void *context, size_t item, size_t slot) {
         block.plain[block.count] = gate_of(job, entry);
         block.outs[block.count] = partial + (size_t)entry * OUTPUT_RANGE;
       }
-      multiply_block(job->backend, &job->down[expert], first, rows, &block);
+      multiply_block(job->backend, slot, &job->down[expert], first, rows, &block);
     }
   }
   for (size_t t = 0; t < job->rows; t++) {

@@ -13,12 +13,11 @@
  *   m < 2^-100: scale 0 and every q 0;   an infinity or NaN among them: scale NaN and every q 0.
  *   For a weight group g: sum[g] = fma(scale[a], (float)Σq[a], sum[g]) over its activation groups a, rising, from +0.
  *
- * Affine matrix × quantized activation. A row of packed weights is cut into blocks of 64 bytes (128 weights at 4 bits,
- *   64 at 8 bits); lane l of a block covers bytes 4l … 4l + 3, that is 8 or 4 columns, which lie in one activation
- * group and in one weight group. isum = Σ q_weight · q_activation of the lane's columns, exact in 32 bits; lane l =
- * fma((float)isum, weight_scale · activation_scale, lane l), blocks rising. Sixteen more lanes: lane g % 16 =
- * fma(bias[g], sum[g], lane g % 16), g rising. result = tree(lanes) + tree(bias lanes). The last block of a row may be
- * cut short; nothing beyond the row's last byte, scale or bias may be read.
+ * Affine matrix × quantized activation. isum[a] = Σ q_weight · q_activation over the columns of activation group a,
+ * exact in 32 bits and in f32. Lane 4 · (a mod 4) + (a div 4) mod 4 = fma((float)isum[a], weight_scale ·
+ * activation_scale, lane), a rising: that is where sixteen groups lie when the sums of four blocks of 64 bytes are
+ * added up within registers. Then lane g % 16 = fma(bias[g], sum[g], lane), g rising over the weight groups; result =
+ * tree(lanes). Nothing beyond the row's last byte, scale or bias may be read.
  *
  * Plain matrix × activation. lane i % 16 = fma(weight[i], x[i], lane i % 16), i rising; result = tree(lanes).
  *
@@ -43,7 +42,9 @@
 
 enum {
   ACTIVATION_GROUP = 32, /* columns that share an activation scale */
+  SUPER_COLUMNS = 512,   /* columns of sixteen activation groups */
   CPU_LANES = 16,
+  COLUMN_BLOCK = 64,           /* activations that a product takes at a time */
   CPU_ALIGNMENT = 64,          /* of quantized rows and of KV blocks; nothing else is aligned to more than a number */
   ATTENTION_MAX_HEAD_DIM = 512 /* head_dim is a multiple of 16 and at most this */
 };
@@ -63,7 +64,7 @@ enum {
  * aligned to 64 bytes. What lies beyond the row's columns is zero.
  *   quants  per block of 64 weight bytes: at 4 bits the 64 even columns' int8, then the 64 odd columns'; at 8 bits 64
  *           int8. So byte i of the block is multiplied with quants i (its low half) and 64 + i (its high half).
- *   scales  per block 16 floats: the activation scale of each lane.
+ *   scales  per SUPER_COLUMNS columns 16 floats: the scales of their activation groups, each at the place of its lane.
  *   sums    per weight group a float, padded to a multiple of 16. */
 struct activation_layout {
   size_t columns;
@@ -81,11 +82,22 @@ static inline size_t activation_scales_offset(struct activation_layout layout) {
   return activation_blocks(layout) * (layout.bits == 4 ? 128 : 64);
 }
 static inline size_t activation_sums_offset(struct activation_layout layout) {
-  return activation_scales_offset(layout) + activation_blocks(layout) * CPU_LANES * sizeof(float);
+  size_t supers = (layout.columns + SUPER_COLUMNS - 1) / SUPER_COLUMNS;
+  return activation_scales_offset(layout) + supers * CPU_LANES * sizeof(float);
 }
+/* Where activation group a's lane is among the sixteen, and its scale among the scales. */
+static inline size_t activation_lane(size_t a) { return 4 * (a % 4) + a / 4 % 4; }
+static inline size_t activation_scale_index(size_t a) { return a / CPU_LANES * CPU_LANES + activation_lane(a); }
 static inline size_t activation_row_bytes(struct activation_layout layout) {
   size_t groups = layout.columns / layout.group;
   return activation_sums_offset(layout) + (groups + CPU_LANES - 1) / CPU_LANES * CPU_LANES * sizeof(float);
+}
+
+/* Working memory of a product of a matrix of this many columns: 32 rows unpacked to bytes, their scales and biases as
+ * f32 with a group of 32 columns at least, and the lanes of 8 activations. */
+static inline uint64_t kernel_scratch_bytes(uint64_t columns) {
+  const uint64_t rows = 32, groups = (columns / 32 + CPU_LANES) / CPU_LANES * CPU_LANES;
+  return columns * rows + 2 * groups * rows * sizeof(float) + CPU_LANES * 8 * rows * sizeof(float);
 }
 
 /* One query head of one row on its way through the KV blocks of its sequence. Before the first block the engine sets
@@ -103,10 +115,11 @@ struct cpu_kernels {
   /* Quantizes x into `row`, activation_row_bytes(layout) of memory aligned to 64. */
   void (*quantize)(void *row, const float *x, struct activation_layout layout);
 
-  /* outs[c][i] = row (first_row + i) of the affine matrix × quantized activation c, for i < rows and c < count. Every
-   * activation has the matrix's layout. */
+  /* outs[c][i] = row (first_row + i) of the affine matrix × quantized activation c, for i < rows and c < count, at most
+   * COLUMN_BLOCK. Every activation has the matrix's layout. `scratch` is kernel_scratch_bytes(columns) aligned to 64.
+   */
   void (*matmul_affine)(const struct matrix *matrix, size_t first_row, size_t rows, const void *const *activations,
-                        float *const *outs, size_t count);
+                        float *const *outs, size_t count, void *scratch);
 
   /* The same for a plain matrix; activations are f32 rows. */
   void (*matmul_plain)(const struct matrix *matrix, size_t first_row, size_t rows, const float *const *activations,

@@ -6,7 +6,7 @@
  *
  * The including file defines, each float operation being exactly the IEEE operation of its name in every lane:
  *   LANES_NAME                      the table's name
- *   COLUMNS_AT_ONCE (macro)         activations that share an unpacked weight, 4 or 8: as many as registers allow
+ *   COLUMNS_AT_ONCE (macro)         activations that share a plain weight, 4 or 8: as many as registers allow
  *   PRODUCT_TILE (macro)            vectors of sums that attention holds in registers, 4 or 8
  *   floats                          sixteen f32
  *   zero, broadcast, add, subtract, multiply, divide, negate, round_even (to integers, ties to even)
@@ -21,11 +21,22 @@
  *   largest_magnitude(a, b)         the largest bits of |x| as an integer
  *   round_to_bytes(out, x, y)       thirty-two int8, rounded to even, |x| and |y| ≤ 127
  *   split_pairs(even, odd, pairs)   deals thirty-two bytes out to two arrays of sixteen
- *   spreading, spreading_of(groups), spread(scales, spreading)
- *                                   lane l = scales[l · groups / 16] for 1, 2 or 4 groups in a block; reads 4 scales
- *   packed, load_packed, load_packed_first(x, bytes)       64 bytes of weights, or fewer (a multiple of 4) and zeros
- *   struct weights, unpack(packed, bits), products(weights, quants, bits)
- *                                   Σ of each lane's integer products with a block's quants, as floats
+ *   spreading, spreading_of(groups), load_spread(type, scales, count, spreading)
+ *                                   the scales of SUPER_COLUMNS columns, of which `groups` = 4, 8 or 16 share one, each
+ *                                   in the lanes of its activation groups; reads `count` and takes the rest as 0
+ *   packed, load_packed, store_packed, load_packed_first(x, bytes)   64 bytes, or fewer (a multiple of 4) and zeros
+ *   transpose(x)                    of a square of 16 × 16 numbers of four bytes, in place
+ *   struct weights, unpack(packed, bits)
+ *   integers                        sixteen int32
+ *   products(weights, quants, bits) of each lane's bytes with a block's quants
+ *   no_products(), to_floats(integers)
+ *   add_quarters(a, b, c, d)        lane 4 q + k = the sum of lanes 4 q … 4 q + 3 of the kth
+ *   add_pairs(a, b)                 lanes 4 q … 4 q + 3 = those of quarters 2 q and 2 q + 1 of a, added; then of b
+ *   PANEL_VECTORS, PANEL_COLUMNS (macros)   sixteens of rows, and activations, that lanes_panel.h has in registers;
+ *                                   PANEL_COLUMNS is 4 or 8
+ *   PANEL_WORTHWHILE (macro)        activations from which on it is faster than row after row
+ *   struct panel_sums, no_panel_sums(), add_panel_products(sums, packed, four, bits), panel_integers(sums, bits)
+ *                                   the sum over an activation group of each lane's 4 bytes with the same 4 quants
  */
 #ifndef KAIJU_COMPUTE_CPU_LANES_H
 #define KAIJU_COMPUTE_CPU_LANES_H
@@ -37,6 +48,8 @@
 /* Both build on the one above. */
 #include "compute/cpu/lanes_attention.h"
 #include "compute/cpu/lanes_matmul.h"
+/* This one on the last. */
+#include "compute/cpu/lanes_panel.h"
 
 static const struct cpu_kernels table = {
     .name = LANES_NAME,

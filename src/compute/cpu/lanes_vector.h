@@ -51,13 +51,12 @@ static inline float quantize_group(int8_t *quants, const float *x) {
 }
 
 LANES_SPECIALISE void quantize_for_bits(void *row, const float *x, struct activation_layout layout, uint32_t bits) {
-  const size_t lanes = bits == 4 ? ACTIVATION_GROUP / 8 : ACTIVATION_GROUP / 4;
   int8_t *quants = row;
   float *scales = (float *)(void *)((unsigned char *)row + activation_scales_offset(layout));
   float *sum = (float *)(void *)((unsigned char *)row + activation_sums_offset(layout));
   memset(row, 0, activation_row_bytes(layout));
   size_t left = layout.group; /* columns until the next weight group */
-  for (size_t first = 0; first < layout.columns; first += ACTIVATION_GROUP, scales += lanes) {
+  for (size_t first = 0; first < layout.columns; first += ACTIVATION_GROUP) {
     int8_t ordered[ACTIVATION_GROUP] = {0};
     const float scale = quantize_group(ordered, x + first);
     int32_t quant_sum = 0;
@@ -68,7 +67,7 @@ LANES_SPECIALISE void quantize_for_bits(void *row, const float *x, struct activa
     } else {
       memcpy(quants + first, ordered, sizeof ordered);
     }
-    for (size_t lane = 0; lane < lanes; lane++) scales[lane] = scale;
+    scales[activation_scale_index(first / ACTIVATION_GROUP)] = scale;
     *sum = fmaf(scale, (float)quant_sum, *sum);
     left -= ACTIVATION_GROUP;
     if (left == 0) {

@@ -15,10 +15,11 @@ bool same_activation(const struct matrix *a, const struct matrix *b) {
   return a->format == MATRIX_PLAIN || (a->bits == b->bits && a->group == b->group);
 }
 
-void multiply_block(const struct cpu_backend *backend, const struct matrix *matrix, size_t first_row, size_t rows,
-                    const struct column_block *block) {
+void multiply_block(const struct cpu_backend *backend, size_t slot, const struct matrix *matrix, size_t first_row,
+                    size_t rows, const struct column_block *block) {
   if (matrix->format == MATRIX_AFFINE)
-    backend->kernels->matmul_affine(matrix, first_row, rows, block->quantized, block->outs, block->count);
+    backend->kernels->matmul_affine(matrix, first_row, rows, block->quantized, block->outs, block->count,
+                                    backend->kernel_scratch + slot * backend->kernel_scratch_stride);
   else
     backend->kernels->matmul_plain(matrix, first_row, rows, block->plain, block->outs, block->count);
 }
@@ -62,7 +63,6 @@ static size_t ranges_of(const struct matmul_job *job, size_t i) {
 
 static void matmul_item(void *context, size_t item, size_t slot) {
   const struct matmul_job *job = context;
-  (void)slot;
   size_t i = job->kind;
   while (item >= ranges_of(job, i)) item -= ranges_of(job, i++);
   const struct matrix *matrix = job->weights[i];
@@ -76,7 +76,7 @@ static void matmul_item(void *context, size_t item, size_t slot) {
       block.plain[c] = tensor_row(job->x, job->first_row + column + c);
       block.outs[c] = tensor_row(job->outs[i], job->first_row + column + c) + first;
     }
-    multiply_block(job->backend, matrix, first, rows, &block);
+    multiply_block(job->backend, slot, matrix, first, rows, &block);
   }
 }
 

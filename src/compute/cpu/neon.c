@@ -8,9 +8,13 @@
 
 #define COLUMNS_AT_ONCE 4
 #define PRODUCT_TILE 4
+#define PANEL_VECTORS 1
+#define PANEL_COLUMNS 4
+#define PANEL_WORTHWHILE 10
 
 typedef float32x4x4_t floats;
 typedef uint8x16x4_t packed;
+typedef int32x4x4_t integers;
 
 /* An operation on lanes from one on registers of one, two or three operands. */
 #define LANES_OF_ONE(name, operation)                                                                      \
@@ -130,19 +134,21 @@ static inline void split_pairs(int8_t *even, int8_t *odd, const int8_t *pairs) {
   vst1q_s8(odd, both.val[1]);
 }
 
-/* Which scale each register of four lanes takes. */
+/* How many activation groups share a scale, as a shift. */
 typedef struct {
-  size_t second, third, fourth;
+  size_t shift;
 } spreading;
-static inline spreading spreading_of(size_t groups) {
-  return (spreading){groups / 4, groups / 2, groups / 4 + groups / 2};
-}
-static inline floats spread(const float *scales, spreading how) {
-  return (floats){{vld1q_dup_f32(scales), vld1q_dup_f32(scales + how.second), vld1q_dup_f32(scales + how.third),
-                   vld1q_dup_f32(scales + how.fourth)}};
+static inline spreading spreading_of(size_t groups) { return (spreading){groups == 16 ? 0 : groups == 8 ? 1 : 2}; }
+static inline floats load_number_first(enum number_type type, const void *x, size_t count);
+static inline floats load_spread(enum number_type type, const void *scales, size_t count, spreading how) {
+  float numbers[CPU_LANES], spread[CPU_LANES];
+  store(numbers, load_number_first(type, scales, count));
+  for (size_t a = 0; a < CPU_LANES; a++) spread[activation_lane(a)] = numbers[a >> how.shift];
+  return load(spread);
 }
 
 static inline packed load_packed(const void *x) { return vld1q_u8_x4(x); }
+static inline void store_packed(void *out, packed x) { vst1q_u8_x4(out, x); }
 static inline packed load_packed_first(const void *x, size_t bytes) {
   unsigned char block[64] = {0};
   memcpy(block, x, bytes);
@@ -167,21 +173,70 @@ static inline struct weights unpack(packed x, uint32_t bits) {
   }
   return weights;
 }
-static inline float32x4_t products_of_four(int8x16_t low, int8x16_t high, const int8_t *quants, uint32_t bits) {
+static inline int32x4_t products_of_four(int8x16_t low, int8x16_t high, const int8_t *quants, uint32_t bits) {
   const int32x4_t none = vdupq_n_s32(0);
   const int8x16_t first = vld1q_s8(quants);
-  int32x4_t sum = vdotq_s32(none, low, first);
-  if (bits == 4)
-    sum = vdotq_s32(sum, high, vld1q_s8(quants + 64));
-  else
-    sum = vsubq_s32(sum, vdotq_s32(none, vdupq_n_s8(-128), first));
-  return vcvtq_f32_s32(sum);
+  const int32x4_t sum = vdotq_s32(none, low, first);
+  if (bits == 4) return vdotq_s32(sum, high, vld1q_s8(quants + 64));
+  return vsubq_s32(sum, vdotq_s32(none, vdupq_n_s8(-128), first));
 }
-static inline floats products(struct weights x, const int8_t *quants, uint32_t bits) {
-  return (floats){{products_of_four(x.low.val[0], x.high.val[0], quants, bits),
-                   products_of_four(x.low.val[1], x.high.val[1], quants + 16, bits),
-                   products_of_four(x.low.val[2], x.high.val[2], quants + 32, bits),
-                   products_of_four(x.low.val[3], x.high.val[3], quants + 48, bits)}};
+static inline integers products(struct weights x, const int8_t *quants, uint32_t bits) {
+  return (integers){{products_of_four(x.low.val[0], x.high.val[0], quants, bits),
+                     products_of_four(x.low.val[1], x.high.val[1], quants + 16, bits),
+                     products_of_four(x.low.val[2], x.high.val[2], quants + 32, bits),
+                     products_of_four(x.low.val[3], x.high.val[3], quants + 48, bits)}};
+}
+static inline integers no_products(void) {
+  const int32x4_t none = vdupq_n_s32(0);
+  return (integers){{none, none, none, none}};
+}
+static inline floats to_floats(integers x) {
+  return (floats){{vcvtq_f32_s32(x.val[0]), vcvtq_f32_s32(x.val[1]), vcvtq_f32_s32(x.val[2]), vcvtq_f32_s32(x.val[3])}};
+}
+static inline integers add_quarters(integers x, integers y, integers z, integers w) {
+  integers result;
+  for (int q = 0; q < 4; q++)
+    result.val[q] = vpaddq_s32(vpaddq_s32(x.val[q], y.val[q]), vpaddq_s32(z.val[q], w.val[q]));
+  return result;
+}
+static inline integers add_pairs(integers x, integers y) {
+  return (integers){{vaddq_s32(x.val[0], x.val[1]), vaddq_s32(x.val[2], x.val[3]), vaddq_s32(y.val[0], y.val[1]),
+                     vaddq_s32(y.val[2], y.val[3])}};
+}
+
+/* Storing four registers by turns transposes the rows of four numbers within them. */
+static inline void transpose(floats *x) {
+  float numbers[CPU_LANES][CPU_LANES];
+  for (int row = 0; row < CPU_LANES; row += 4)
+    for (int quarter = 0; quarter < 4; quarter++) {
+      float turned[4][4];
+      const float32x4x4_t rows = {
+          {x[row].val[quarter], x[row + 1].val[quarter], x[row + 2].val[quarter], x[row + 3].val[quarter]}};
+      vst4q_f32(&turned[0][0], rows);
+      for (int i = 0; i < 4; i++) memcpy(&numbers[4 * quarter + i][row], turned[i], sizeof turned[i]);
+    }
+  for (int i = 0; i < CPU_LANES; i++) x[i] = load(numbers[i]);
+}
+
+struct panel_sums {
+  integers low, high; /* at 8 bits `high` is of the upper halves of the bytes */
+};
+static inline struct panel_sums no_panel_sums(void) { return (struct panel_sums){no_products(), no_products()}; }
+static inline void add_panel_products(struct panel_sums *sums, packed weights, const void *four, uint32_t bits) {
+  int32_t bytes;
+  memcpy(&bytes, four, sizeof bytes);
+  const int8x16_t quants = vreinterpretq_s8_s32(vdupq_n_s32(bytes));
+  for (int i = 0; i < 4; i++) {
+    const uint8x16_t low = bits == 4 ? weights.val[i] : vandq_u8(weights.val[i], vdupq_n_u8(15));
+    sums->low.val[i] = vdotq_s32(sums->low.val[i], vreinterpretq_s8_u8(low), quants);
+    if (bits == 8)
+      sums->high.val[i] = vdotq_s32(sums->high.val[i], vreinterpretq_s8_u8(vshrq_n_u8(weights.val[i], 4)), quants);
+  }
+}
+static inline integers panel_integers(struct panel_sums sums, uint32_t bits) {
+  if (bits == 8)
+    for (int i = 0; i < 4; i++) sums.low.val[i] = vaddq_s32(sums.low.val[i], vshlq_n_s32(sums.high.val[i], 4));
+  return sums.low;
 }
 
 #define LANES_NAME "neon"

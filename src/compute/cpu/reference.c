@@ -65,29 +65,13 @@ static void quantize(void *row, const float *x, struct activation_layout layout)
   int8_t *quants = row;
   float *scales = (float *)(void *)((unsigned char *)row + activation_scales_offset(layout));
   float *sums = (float *)(void *)((unsigned char *)row + activation_sums_offset(layout));
-  size_t lane_columns = layout.bits == 4 ? 8 : 4;
   for (size_t first = 0; first < layout.columns; first += ACTIVATION_GROUP) {
     int32_t quant_sum;
     float scale = quantize_group(quants, x, layout, first, &quant_sum);
-    for (size_t lane = first / lane_columns; lane < (first + ACTIVATION_GROUP) / lane_columns; lane++)
-      scales[lane] = scale;
+    scales[activation_scale_index(first / ACTIVATION_GROUP)] = scale;
     float *sum = &sums[first / layout.group];
     *sum = fmaf(scale, (float)quant_sum, *sum);
   }
-}
-
-/* Σ of products of the 4 weight bytes from `first` on with their activations; they lie in one block. */
-static int32_t lane_sum(const unsigned char *weights, const int8_t *quants, size_t first, uint32_t bits) {
-  int32_t sum = 0;
-  for (size_t i = first; i < first + 4; i++) {
-    if (bits == 8) {
-      sum += weights[i] * quants[i];
-    } else {
-      const int8_t *low = quants + i / 64 * 128 + i % 64;
-      sum += (weights[i] & 15) * low[0] + (weights[i] >> 4) * low[64];
-    }
-  }
-  return sum;
 }
 
 static float affine_dot(const struct matrix *matrix, size_t row, const void *activation) {
@@ -95,26 +79,30 @@ static float affine_dot(const struct matrix *matrix, size_t row, const void *act
   const int8_t *quants = activation;
   const float *scales = (const float *)(const void *)(quants + activation_scales_offset(layout));
   const float *sums = (const float *)(const void *)(quants + activation_sums_offset(layout));
-  size_t row_bytes = matrix_row_bytes(matrix);
-  size_t groups = matrix->columns / matrix->group;
-  size_t lane_columns = matrix->bits == 4 ? 8 : 4;
-  const unsigned char *weights = (const unsigned char *)matrix->data + row * row_bytes;
-  float lanes[CPU_LANES] = {0}, bias_lanes[CPU_LANES] = {0};
-  for (size_t lane = 0; lane < row_bytes / 4; lane++) {
-    float weight_scale = number_at(matrix->type, matrix->scales, row * groups + lane * lane_columns / matrix->group);
-    float scale = weight_scale * scales[lane];
-    float *sum = &lanes[lane % CPU_LANES];
-    *sum = fmaf((float)lane_sum(weights, quants, 4 * lane, matrix->bits), scale, *sum);
+  const unsigned char *weights = (const unsigned char *)matrix->data + row * matrix_row_bytes(matrix);
+  const size_t groups = matrix->columns / matrix->group;
+  float lanes[CPU_LANES] = {0};
+  for (size_t a = 0; a < matrix->columns / ACTIVATION_GROUP; a++) {
+    int32_t sum = 0;
+    for (size_t column = a * ACTIVATION_GROUP; column < (a + 1) * ACTIVATION_GROUP; column++) {
+      int32_t weight = matrix->bits == 8 ? weights[column] : weights[column / 2] >> (column % 2 * 4) & 15;
+      sum += weight * quants[quant_index(layout, column)];
+    }
+    size_t g = a * ACTIVATION_GROUP / matrix->group;
+    float scale = number_at(matrix->type, matrix->scales, row * groups + g) * scales[activation_scale_index(a)];
+    float *lane = &lanes[activation_lane(a)];
+    *lane = fmaf((float)sum, scale, *lane);
   }
   for (size_t g = 0; g < groups; g++) {
-    float *sum = &bias_lanes[g % CPU_LANES];
-    *sum = fmaf(number_at(matrix->type, matrix->biases, row * groups + g), sums[g], *sum);
+    float *lane = &lanes[g % CPU_LANES];
+    *lane = fmaf(number_at(matrix->type, matrix->biases, row * groups + g), sums[g], *lane);
   }
-  return tree(lanes) + tree(bias_lanes);
+  return tree(lanes);
 }
 
 static void matmul_affine(const struct matrix *matrix, size_t first_row, size_t rows, const void *const *activations,
-                          float *const *outs, size_t count) {
+                          float *const *outs, size_t count, void *scratch) {
+  (void)scratch;
   for (size_t i = 0; i < rows; i++)
     for (size_t c = 0; c < count; c++) outs[c][i] = affine_dot(matrix, first_row + i, activations[c]);
 }

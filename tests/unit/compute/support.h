@@ -40,6 +40,12 @@ static inline void random_activations(uint64_t *state, float *x, size_t count) {
 
 static inline uint16_t bf16_from_f32(float value) { return (uint16_t)(float_bits(value) >> 16); }
 
+/* Working memory for one product at a time, filled with garbage. */
+static inline void *kernel_scratch(void) {
+  static _Alignas(CPU_ALIGNMENT) unsigned char scratch[1 << 20]; /* for up to 24000 columns */
+  return memset(scratch, 0xa5, sizeof scratch);
+}
+
 /* `bytes` of memory that end where an unreadable page begins. */
 struct guarded {
   unsigned char *mapping;

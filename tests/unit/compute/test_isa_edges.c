@@ -4,7 +4,7 @@
 
 #include "unit/compute/support.h"
 
-enum { COUNT_MAX = 40 };
+enum { COUNT_MAX = COLUMN_BLOCK };
 
 struct tables {
   const struct cpu_kernels *all[CPU_KERNELS_MAX];
@@ -54,11 +54,11 @@ static void check_affine(const struct tables *tables, const struct matrix *matri
     expected[c] = test_floats(rows + 1);
     outs[c] = test_floats(rows + 1);
   }
-  tables->all[0]->matmul_affine(matrix, first_row, rows, activations, expected, count);
+  tables->all[0]->matmul_affine(matrix, first_row, rows, activations, expected, count, kernel_scratch());
   for (size_t k = 1; k < tables->count; k++) {
     for (size_t c = 0; c < count; c++)
       for (size_t i = 0; i <= rows; i++) outs[c][i] = 77.0f;
-    tables->all[k]->matmul_affine(matrix, first_row, rows, activations, outs, count);
+    tables->all[k]->matmul_affine(matrix, first_row, rows, activations, outs, count, kernel_scratch());
     for (size_t c = 0; c < count; c++) {
       assert_same_floats(outs[c], expected[c], rows, "%s: %u bits, groups of %u, %zu × %u, activation %zu of %zu",
                          tables->all[k]->name, matrix->bits, matrix->group, rows, matrix->columns, c, count);
@@ -90,7 +90,7 @@ static void long_rows_and_many_rows_are_equal(void **state) {
   const struct tables tables = tables_here();
   uint64_t seed = 3;
   const uint32_t shapes[][4] = {{3, 8192, 4, 64}, {3, 8224, 4, 32}, {2, 16448, 4, 64}, {2, 4224, 8, 128},
-                                {2, 8256, 8, 64}, {70, 256, 4, 64}, {37, 192, 8, 32}};
+                                {2, 8256, 8, 64}, {70, 256, 4, 64}, {37, 192, 8, 32},  {65, 4640, 4, 32}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     const uint32_t *shape = shapes[i];
     struct test_matrix matrix = test_matrix_create(&seed, shape[0], shape[1], shape[2], shape[3], NUMBER_BF16);

@@ -13,9 +13,9 @@ static void quantized_row(void **row, const float *x, struct activation_layout l
 static double activation_at(const void *row, struct activation_layout layout, size_t column) {
   const int8_t *quants = row;
   const float *scales = (const float *)(const void *)(quants + activation_scales_offset(layout));
-  if (layout.bits == 8) return (double)quants[column] * (double)scales[column / 4];
+  if (layout.bits == 8) return (double)quants[column] * (double)scales[activation_scale_index(column / 32)];
   size_t block = column / 128, byte = column % 128 / 2;
-  return (double)quants[block * 128 + (column % 2) * 64 + byte] * (double)scales[column / 8];
+  return (double)quants[block * 128 + (column % 2) * 64 + byte] * (double)scales[activation_scale_index(column / 32)];
 }
 
 static void quantized_activations_lie_as_described(void **state) {
@@ -66,8 +66,8 @@ static void extreme_activations_quantize_to_zero_or_nan(void **state) {
   quantized_row(&row, x, layout);
   const float *scales = (const float *)(const void *)((const char *)row + activation_scales_offset(layout));
   assert_true(scales[0] == 0.0f);
-  assert_true(isnan(scales[8]) && isnan(scales[16]));
-  assert_true(scales[24] == 3e38f / 127.0f);
+  assert_true(isnan(scales[4]) && isnan(scales[8]));
+  assert_true(scales[12] == 3e38f / 127.0f);
   assert_int_equal(((const int8_t *)row)[100], 127);
   for (size_t i = 0; i < 96; i++) assert_int_equal(((const int8_t *)row)[i], 0);
   free(row);
@@ -81,7 +81,7 @@ static void check_affine(const struct matrix *matrix, const float *x) {
   void *row;
   quantized_row(&row, x, layout);
   const void *activations[] = {row};
-  cpu_kernels_reference()->matmul_affine(matrix, 0, matrix->rows, activations, &out, 1);
+  cpu_kernels_reference()->matmul_affine(matrix, 0, matrix->rows, activations, &out, 1, kernel_scratch());
   for (size_t r = 0; r < matrix->rows; r++) {
     double quantized = 0, exact = 0, size = 0, allowed = 0;
     for (size_t first = 0; first < matrix->columns; first += ACTIVATION_GROUP) {
@@ -138,7 +138,7 @@ static void an_infinite_activation_shows_in_the_product(void **state) {
   void *row;
   quantized_row(&row, x, activation_layout_for(&test.matrix));
   const void *activations[] = {row};
-  cpu_kernels_reference()->matmul_affine(&test.matrix, 0, 2, activations, &out, 1);
+  cpu_kernels_reference()->matmul_affine(&test.matrix, 0, 2, activations, &out, 1, kernel_scratch());
   assert_true(isnan(out[0]) && isnan(out[1]));
   free(row);
   test_matrix_free(&test);
