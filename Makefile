@@ -51,5 +51,12 @@ bench-context: all
 	[ -f $(BUILD)/bench/30b-8/config.json ] || $(BUILD)/kaiju synth qwen3-coder-30b $(BUILD)/bench/30b-8 --layers 8
 	bench/context.py $(BUILD)/kaiju $(BUILD)/bench/30b-8
 
+# Kaiju, llama.cpp and mlx-lm on the same weights, in turn; PEERS are options of bench/peers/run.py. Started again, it
+# goes on where it was.
+bench-peers: all
+	scripts/dependencies.sh peers
+	bench/peers/setup.sh $(BUILD)/peers
+	$(BUILD)/peers/venv/bin/python bench/peers/run.py --kaiju $(BUILD)/kaiju --directory $(BUILD)/peers $(PEERS)
+
 clean:
 	rm -rf $(BUILD)

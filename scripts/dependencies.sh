@@ -3,17 +3,20 @@
 #
 #   scripts/dependencies.sh build    to build and run Kaiju, and for the demo
 #   scripts/dependencies.sh test     for everything that `make test` does
+#   scripts/dependencies.sh peers    for `make bench-peers`
 set -euo pipefail
 
 build=(build-essential cmake ninja-build pkg-config libfabric-dev libevent-dev libjansson-dev libpcre2-dev
   libutf8proc-dev libsodium-dev curl jq)
 test=("${build[@]}" libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev gcc-aarch64-linux-gnu
   libc6-dev-arm64-cross qemu-user python3 python3-venv npm iproute2 procps)
+peers=("${build[@]}" python3 python3-venv)
 
 case "${1:-}" in
   build) wanted=("${build[@]}") ;;
   test) wanted=("${test[@]}") ;;
-  *) echo "usage: $0 build|test" >&2; exit 2 ;;
+  peers) wanted=("${peers[@]}") ;;
+  *) echo "usage: $0 build|test|peers" >&2; exit 2 ;;
 esac
 
 missing=()

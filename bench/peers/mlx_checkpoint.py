@@ -1,4 +1,4 @@
-"""Reads the tensors of an MLX checkpoint without MLX: memory maps, so that a tensor larger than memory is no trouble."""
+"""Reads the tensors of an MLX checkpoint without MLX: mapped, so that a tensor may be larger than memory."""
 
 import json
 import mmap

@@ -59,7 +59,7 @@ class MlxEngine:
         caches = cache.make_prompt_cache(self.model)
         for mine, past in zip(caches, self.past):
             keys, values = past.keys_and_values()
-            mine.state = (mx.repeat(keys, streams, axis=0), mx.repeat(values, streams, axis=0), past.offset)
+            mine.state = (*(mx.repeat(one, streams, axis=0) for one in (keys, values)), past.offset)
         mx.eval([entry.state for entry in caches])
         tokens = [self._random_tokens(streams, 1) for _ in range(steps + 1)]
         self._timed(tokens[:1], caches)  # the cache grows by a block here

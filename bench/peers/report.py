@@ -109,11 +109,11 @@ def write(directory: pathlib.Path, shapes: list[str], engines: list[str]) -> Non
         speeds = read_speeds(results)
         for threads, speed in speeds.items():
             bytes_per_second = achieved(results, threads)
-            share = f"; Kaiju's decode × 1 reads {bytes_per_second / speed['median'] * 100:.0f} % of it" if bytes_per_second else ""
-            low, high = speed["least"] * 1e-9, speed["most"] * 1e-9
-            lines.append(
-                f"Read speed with {threads} threads: {speed['median'] * 1e-9:.1f} GB/s ({low:.1f}…{high:.1f}){share}.  "
-            )
+            median, least, most = (speed[key] * 1e-9 for key in ("median", "least", "most"))
+            line = f"Read speed of memory, {threads} threads: {median:.1f} GB/s ({least:.1f}…{most:.1f})"
+            if bytes_per_second:
+                line += f"; Kaiju's decode × 1 reads {bytes_per_second / speed['median'] * 100:.0f} % of it"
+            lines.append(line + "  ")
         figures["shapes"][shape] = {
             "read_bytes_per_second": speeds,
             "cells": [

@@ -3,8 +3,7 @@
 
     setup.sh DIR && DIR/venv/bin/python run.py --kaiju build/kaiju --directory DIR
 
-Weights are made first (docs/performance.md says which), and for kaiju-mini all engines must agree on what the model says.
-Then each round runs each engine once over the cells of the table: prompts of 64, 512 and 2048 tokens; 1, 4 and 16
+Weights are made first (docs/performance.md says which), and all engines must agree on what kaiju-mini says. Then each round runs each engine once over the cells of the table: prompts of 64, 512 and 2048 tokens; 1, 4 and 16
 sequences that decode at a context of 512; with one thread and two, held to as many CPUs. A cell that takes long is
 measured in one round only, and one that takes longer than --limit not at all.
 
@@ -223,8 +222,8 @@ def check_agreement(bench: Bench, engines: list[str]) -> None:
         tokens.write_text(json.dumps(sequences))
         for engine in peers:
             prepare(bench, "mini", engine)
-            program, model = ("mlx_worker.py", MINI) if engine == "mlx" else ("llama_worker.py", bench.gguf("mini", "q4_1"))
-            command = [sys.executable, HERE / program, model, "--logits", tokens, logits]
+            worker = ["mlx_worker.py", MINI] if engine == "mlx" else ["llama_worker.py", bench.gguf("mini", "q4_1")]
+            command = [sys.executable, HERE / worker[0], worker[1], "--logits", tokens, logits]
             subprocess.run(list(map(str, command)), check=True, env=bench.environment())
             found[engine] = agreement.compare(sequences, steps, numpy.load(logits))
             note(f"kaiju-mini, {engine} and kaiju: {found[engine]}")
@@ -247,13 +246,13 @@ def choices(known: list[str]):
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kaiju", type=pathlib.Path, required=True, metavar="PROGRAM")
-    parser.add_argument("--directory", type=pathlib.Path, required=True, help="that setup.sh made; weights and results go there")
-    parser.add_argument("--shapes", type=choices([*SHAPES]), default=[*SHAPES], metavar="SHAPE,…", help=",".join(SHAPES))
-    parser.add_argument("--engines", type=choices(ENGINES), default=ENGINES, metavar="ENGINE,…", help=",".join(ENGINES))
+    parser.add_argument("--directory", type=pathlib.Path, required=True, help="made by setup.sh; weights go there, too")
+    parser.add_argument("--shapes", type=choices([*SHAPES]), default=[*SHAPES], metavar="LIST", help=",".join(SHAPES))
+    parser.add_argument("--engines", type=choices(ENGINES), default=ENGINES, metavar="LIST", help=",".join(ENGINES))
     parser.add_argument("--threads", type=lambda text: [*map(int, text.split(","))], default=[1, 2], metavar="N,…")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one round, without the long prompts and 16 sequences")
-    parser.add_argument("--limit", type=float, default=45, metavar="SECONDS", help="of one repetition of a cell of a peer")
+    parser.add_argument("--limit", type=float, default=45, metavar="SECONDS", help="of a cell of a peer")
     parser.add_argument("--minutes", type=float, default=25, help="after which no more is begun")
     parser.add_argument("--discard", action="store_true", help="GGUF files are deleted after use: slower, less disk")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results of these shapes and engines")

@@ -3,8 +3,8 @@
 #
 #   bench/peers/setup.sh DIR
 #
-# llama.cpp comes from the source package of its Python binding on PyPI, which holds llama.cpp's whole source. It is built
-# as its own CMake project, so that its llama-bench is built, too, and the binding then uses that build. Needs cmake,
+# llama.cpp comes from the source package of its Python binding on PyPI, which holds all of llama.cpp. It is built as its
+# own CMake project, so that its llama-bench is built, too, and the binding then uses that build. Needs cmake,
 # ninja, g++ and python3 with venv. Does nothing where all is there.
 set -euo pipefail
 directory=$(mkdir -p "${1:?usage: $0 DIR}" && cd "$1" && pwd)

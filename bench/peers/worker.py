@@ -1,7 +1,7 @@
 """What the processes that measure llama.cpp and mlx-lm share: their arguments, the cells of the table, and the output.
 
-A cell is one figure: a kind ("prefill" or "decode"), a size (tokens of the prompt, or sequences that decode at once) and
-a number of threads. Each is printed as a line of JSON as soon as it is known:
+A cell is one figure: a kind ("prefill" or "decode"), a size (tokens of the prompt, or sequences that decode at once),
+and a number of threads. Each is printed as a line of JSON as soon as it is known:
     {"kind": "decode", "size": 4, "threads": 2, "tokens_per_second": 61.2, "seconds": 2.1}
 or, where one repetition would take longer than --limit, {…, "tokens_per_second": null, "seconds": 200} as expected.
 """

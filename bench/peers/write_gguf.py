@@ -158,7 +158,8 @@ class File:
         shape = [*rows, words * 32 // bits]
         kind = FORMATS[self.form]
         if self.form != "q4_k":
-            self._add(name, shape, kind, lambda: q4_blocks(self.checkpoint, module, self.form == "q4_1"))
+            minimum = self.form == "q4_1"
+            self._add(name, shape, kind, lambda: q4_blocks(self.checkpoint, module, minimum))
             return
         if name == "output.weight":
             kind = TYPES.Q6_K
