@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# How fast `kaiju serve` gets ready when the checkpoint is in the page cache: seconds from the start of the process, and
+# bytes of weights a second next to the read bandwidth of the same threads. Writes a checkpoint of two layers of the 480B
+# shape (10 GB; needs as much free memory) unless it is there.
+#
+#   bench/startup.sh PATH/TO/kaiju [ROUNDS [option of kaiju serve]...]
+set -euo pipefail
+kaiju=$(realpath "${1:?usage: $0 PATH/TO/kaiju [ROUNDS]}")
+rounds=${2:-5}
+options=("${@:3}")
+root=$(cd "$(dirname "$0")/.." && pwd)
+model=${KAIJU_BENCH_MODEL:-$(dirname "$kaiju")/bench/480b-2}
+mkdir -p "$(dirname "$model")"
+[ -f "$model/config.json" ] ||
+  "$kaiju" synth qwen3-coder-480b "$model" --layers 2 --tokenizer "$root/models/kaiju-mini" >&2
+bytes=$(stat -c %s "$model"/*.safetensors | jq -s add)
+
+# Microseconds until the log says the words; the process is then ended.
+until_log_says() {
+  local words=$1 begin end line
+  shift
+  begin=${EPOCHREALTIME/[.,]/}
+  exec 3< <(exec "$@" 2>&1)
+  local process=$!
+  while read -r line <&3; do
+    [[ $line != *"$words"* ]] || break
+  done
+  end=${EPOCHREALTIME/[.,]/}
+  kill "$process"
+  wait "$process" 2>/dev/null || true
+  exec 3<&-
+  [[ $line == *"$words"* ]] || { echo "$0: $line" >&2 && exit 1; }
+  echo $((end - begin))
+}
+
+median() { sort -n | sed -n "$(((rounds + 1) / 2))p"; }
+
+cat "$model"/*.safetensors >/dev/null
+cat "$model"/*.safetensors >/dev/null # a second time, so that the kernel takes the pages for worth keeping
+for _ in $(seq "$rounds"); do until_log_says "serving at" "$kaiju" serve "$model" --port 0 --ctx 1024 "${options[@]}"; done |
+  median >"$model/ready"
+for _ in $(seq "$rounds"); do
+  begin=${EPOCHREALTIME/[.,]/}
+  "$kaiju" --version >/dev/null
+  echo $((${EPOCHREALTIME/[.,]/} - begin))
+done | median >"$model/load"
+for _ in $(seq 3); do
+  "$kaiju" bench "$model" --prompt-tokens 1 --tokens 1 --rounds 1 --json "${options[@]}"
+done | jq -s 'map(.read_bytes_per_second) | sort | .[1]' >"$model/read"
+
+jq -nr --argjson bytes "$bytes" --slurpfile ready "$model/ready" --slurpfile load "$model/load" \
+  --slurpfile read "$model/read" '
+  def line(what; microseconds): ($bytes / microseconds * 1e6) as $rate |
+    "\(what): \(microseconds / 1e6 * 1000 | round / 1000) s, \($rate / 1e8 | round / 10) GB/s, " +
+    "\($rate / $read[0] * 100 | round) % of the read bandwidth of \($read[0] / 1e8 | round / 10) GB/s";
+  "\($bytes / 1e8 | round / 10) GB of weights",
+  line("from the start of the process to ready"; $ready[0]),
+  line("the same without loading the program and its libraries (kaiju --version)"; $ready[0] - $load[0])'
