@@ -363,9 +363,6 @@ int safetensors_map(struct safetensors *file, struct kj_error *error) {
     result = kj_fail_errno(error, "map", file->path);
     goto done;
   }
-  /* What is read from the disk from here on then lies in huge pages where the file system has them (ext4, XFS…), and
-   * the kernels' walk over it needs fewer page table walks. Costs nothing where it is refused. */
-  (void)madvise(mapping, file->file_bytes, MADV_HUGEPAGE);
   file->mapping = mapping;
   file->data = mapping;
 done:
