@@ -7,6 +7,7 @@
 static const struct cpu_kernels *(*const sources[])(void) = {
     cpu_kernels_reference,
     cpu_kernels_avx2,
+    cpu_kernels_avxvnni,
     cpu_kernels_avx512,
     cpu_kernels_neon,
 };

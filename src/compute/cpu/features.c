@@ -19,6 +19,13 @@ bool cpu_has_avx2(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
+bool cpu_has_avxvnni(void) {
+  enum { SUBLEAF = 1, BIT = 1 << 4 }; /* of leaf 7; in EAX */
+  unsigned eax, ebx, ecx, edx;
+  if (!cpu_has_avx2() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || eax < SUBLEAF) return false;
+  return __get_cpuid_count(7, SUBLEAF, &eax, &ebx, &ecx, &edx) && (eax & BIT) != 0;
+}
+
 bool cpu_has_avx512(void) {
   return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
@@ -28,8 +35,10 @@ bool cpu_has_avx512(void) {
 #else
 
 bool cpu_has_avx2(void) { return false; }
+bool cpu_has_avxvnni(void) { return false; }
 bool cpu_has_avx512(void) { return false; }
 const struct cpu_kernels *cpu_kernels_avx2(void) { return NULL; }
+const struct cpu_kernels *cpu_kernels_avxvnni(void) { return NULL; }
 const struct cpu_kernels *cpu_kernels_avx512(void) { return NULL; }
 
 #endif

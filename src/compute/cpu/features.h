@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 bool cpu_has_avx2(void);         /* with FMA and F16C */
+bool cpu_has_avxvnni(void);      /* with what AVX2 needs */
 bool cpu_has_avx512(void);       /* F, BW, VL, DQ and VNNI, with what AVX2 needs */
 bool cpu_has_neon_dotprod(void); /* SDOT on top of Armv8's Advanced SIMD */
 

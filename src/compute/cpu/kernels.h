@@ -1,6 +1,6 @@
 /* The arithmetic of the CPU engine: what an instruction set implements, and the specification they all equal.
  *
- * reference.c is plain scalar C and *is* the specification; avx2.c, avx512.c and neon.c equal it to the bit, on every
+ * reference.c is plain scalar C and *is* the specification; the other tables equal it to the bit, on every
  * machine, because all of the following is fixed and every float operation is one IEEE operation, rounded to nearest
  * even, with subnormals; `fma` rounds once and is used exactly where it is written. A NaN equals any other NaN.
  *
@@ -160,6 +160,7 @@ struct cpu_kernels {
 /* The tables, fastest last; NULL where this build or this CPU cannot run them (found out at run time). */
 const struct cpu_kernels *cpu_kernels_reference(void);
 const struct cpu_kernels *cpu_kernels_avx2(void);
+const struct cpu_kernels *cpu_kernels_avxvnni(void);
 const struct cpu_kernels *cpu_kernels_avx512(void);
 const struct cpu_kernels *cpu_kernels_neon(void);
 

@@ -32,6 +32,9 @@
  *   no_products(), to_floats(integers)
  *   add_quarters(a, b, c, d)        lane 4 q + k = the sum of lanes 4 q … 4 q + 3 of the kth
  *   add_pairs(a, b)                 lanes 4 q … 4 q + 3 = those of quarters 2 q and 2 q + 1 of a, added; then of b
+ *   FIRST_NUMBERS, TREES, SUPER_INTEGERS (macros, each optional)   load_number_first, trees or super_integers is
+ *                                   defined there, as the parts below say what it does; products and what is
+ *                                   joined with it is only needed without SUPER_INTEGERS
  *   PANEL_VECTORS, PANEL_COLUMNS (macros)   sixteens of rows, and activations, that lanes_panel.h has in registers;
  *                                   PANEL_COLUMNS is 4 or 8
  *   PANEL_WORTHWHILE (macro)        activations from which on it is faster than row after row
@@ -41,8 +44,10 @@
 #ifndef KAIJU_COMPUTE_CPU_LANES_H
 #define KAIJU_COMPUTE_CPU_LANES_H
 
+#ifndef LANES_SPECIALISE
 /* For functions whose constant parameters choose the code. */
 #define LANES_SPECIALISE static inline __attribute__((always_inline))
+#endif
 
 #include "compute/cpu/lanes_vector.h"
 /* Both build on the one above. */

@@ -44,6 +44,7 @@ static inline const unsigned char *row_biases(const struct affine *affine, size_
   return (const unsigned char *)affine->matrix->biases + row * affine->groups * affine->number_bytes;
 }
 
+#ifndef TREES
 /* results[i] = the sum of the lanes of rows[i], in the specification's order, all rows side by side; rows is used up.
  */
 LANES_SPECIALISE floats trees(floats *rows) {
@@ -54,12 +55,13 @@ LANES_SPECIALISE floats trees(floats *rows) {
     for (size_t lane = 0; lane < half; lane++) rows[lane] = add(rows[lane], rows[lane + half]);
   return add(rows[0], zero());
 }
+#endif
 
-/* The sixteen activation groups of a super-block with `count` activations; `bytes` of weights, SUPER_COLUMNS columns'
- * or, at a row's end, fewer. */
-LANES_SPECIALISE void affine_super(floats *lanes, const unsigned char *data, size_t bytes, floats weight_scale,
-                                   const unsigned char *const *activations, const struct affine *affine, size_t super,
-                                   uint32_t bits, size_t count) {
+#ifndef SUPER_INTEGERS
+/* The integer sums of a super-block's sixteen activation groups, each in its lane, with `count` activations whose
+ * quants these are; `bytes` of weights, SUPER_COLUMNS columns' or, at a row's end, fewer. */
+LANES_SPECIALISE void super_integers(integers *sums, const unsigned char *data, size_t bytes,
+                                     const int8_t *const *quants, uint32_t bits, size_t count) {
   const size_t blocks = bits == 4 ? 4 : 8, block_quants = bits == 4 ? 128 : 64;
   struct weights weights[BLOCKS_MAXIMUM];
 #pragma GCC unroll 8
@@ -74,16 +76,30 @@ LANES_SPECIALISE void affine_super(floats *lanes, const unsigned char *data, siz
   }
 #pragma GCC unroll 8
   for (size_t c = 0; c < count; c++) {
-    const int8_t *quants = (const int8_t *)activations[c] + super * blocks * block_quants;
-    integers sums[BLOCKS_MAXIMUM];
+    integers parts[BLOCKS_MAXIMUM];
 #pragma GCC unroll 8
     for (size_t b = 0; b < blocks; b++)
-      sums[b] = bytes > b * BLOCK_BYTES ? products(weights[b], quants + b * block_quants, bits) : no_products();
-    integers groups = bits == 4 ? add_quarters(sums[0], sums[1], sums[2], sums[3])
-                                : add_pairs(add_quarters(sums[0], sums[2], sums[4], sums[6]),
-                                            add_quarters(sums[1], sums[3], sums[5], sums[7]));
+      parts[b] = bytes > b * BLOCK_BYTES ? products(weights[b], quants[c] + b * block_quants, bits) : no_products();
+    sums[c] = bits == 4 ? add_quarters(parts[0], parts[1], parts[2], parts[3])
+                        : add_pairs(add_quarters(parts[0], parts[2], parts[4], parts[6]),
+                                    add_quarters(parts[1], parts[3], parts[5], parts[7]));
+  }
+}
+#endif
+
+/* Adds a super-block with `count` activations to the lanes. */
+LANES_SPECIALISE void affine_super(floats *lanes, const unsigned char *data, size_t bytes, floats weight_scale,
+                                   const unsigned char *const *activations, const struct affine *affine, size_t super,
+                                   uint32_t bits, size_t count) {
+  const int8_t *quants[ROWS_COLUMNS];
+  integers sums[ROWS_COLUMNS];
+#pragma GCC unroll 8
+  for (size_t c = 0; c < count; c++) quants[c] = (const int8_t *)activations[c] + super * SUPER_COLUMNS;
+  super_integers(sums, data, bytes, quants, bits, count);
+#pragma GCC unroll 8
+  for (size_t c = 0; c < count; c++) {
     const float *scales = (const float *)(const void *)(activations[c] + affine->scales_offset) + super * CPU_LANES;
-    lanes[c] = fused(to_floats(groups), multiply(weight_scale, load(scales)), lanes[c]);
+    lanes[c] = fused(to_floats(sums[c]), multiply(weight_scale, load(scales)), lanes[c]);
   }
 }
 

@@ -10,12 +10,14 @@ static inline floats load_number(enum number_type type, const void *x) {
   return type == NUMBER_F16 ? load_f16(x) : load_bf16(x);
 }
 
+#ifndef FIRST_NUMBERS
 /* The first count < 16 numbers, then zeros. */
 static inline floats load_number_first(enum number_type type, const void *x, size_t count) {
   unsigned char numbers[CPU_LANES * sizeof(float)] = {0};
   memcpy(numbers, x, count * number_bytes(type));
   return load_number(type, numbers);
 }
+#endif
 
 static inline floats exponential(floats x) {
   floats n = round_even(multiply(x, broadcast(EXP_LOG2E)));
