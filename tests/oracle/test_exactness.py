@@ -27,7 +27,7 @@ def golden_tokens(count):
 
 def has_kernels(isa):
     flags = next(line for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
-    return {"avx2": "avx2", "avx512": "avx512_vnni"}[isa] in flags.split()
+    return {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512_vnni"}[isa] in flags.split()
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_reference_kernels_in_small_chunks(threads):
     assert digest(MINI, sequences, "4,4,4", isa="reference", chunk=4, threads=threads) == expected
 
 
-@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+@pytest.mark.parametrize("isa", ["avx2", "avxvnni", "avx512"])
 def test_kernels_of_this_machine(isa, short):
     sequences, expected = short
     if not has_kernels(isa):
@@ -104,9 +104,10 @@ def arm():
     return {"build": pathlib.Path(directory), "emulator": emulator}
 
 
-def test_neon_kernels(arm, short):
+@pytest.mark.parametrize("isa", ["neon", "neon-i8mm"])
+def test_neon_kernels(arm, short, isa):
     sequences, expected = short
-    assert digest(MINI, sequences, "8,4", isa="neon", chunk=64, **arm) == expected
+    assert digest(MINI, sequences, "8,4", isa=isa, chunk=64, **arm) == expected
 
 
 def test_reference_kernels_on_arm(arm):

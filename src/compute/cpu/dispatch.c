@@ -10,6 +10,7 @@ static const struct cpu_kernels *(*const sources[])(void) = {
     cpu_kernels_avxvnni,
     cpu_kernels_avx512,
     cpu_kernels_neon,
+    cpu_kernels_neon_i8mm,
 };
 
 size_t cpu_kernels_available(const struct cpu_kernels *tables[CPU_KERNELS_MAX]) {

@@ -50,12 +50,18 @@ const struct cpu_kernels *cpu_kernels_avx512(void) { return NULL; }
 #ifndef HWCAP_ASIMDDP
 #define HWCAP_ASIMDDP (1UL << 20)
 #endif
+#ifndef HWCAP2_I8MM
+#define HWCAP2_I8MM (1UL << 13)
+#endif
 
 bool cpu_has_neon_dotprod(void) { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
+bool cpu_has_neon_i8mm(void) { return cpu_has_neon_dotprod() && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
 
 #else
 
 bool cpu_has_neon_dotprod(void) { return false; }
+bool cpu_has_neon_i8mm(void) { return false; }
 const struct cpu_kernels *cpu_kernels_neon(void) { return NULL; }
+const struct cpu_kernels *cpu_kernels_neon_i8mm(void) { return NULL; }
 
 #endif

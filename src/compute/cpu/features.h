@@ -8,5 +8,6 @@ bool cpu_has_avx2(void);         /* with FMA and F16C */
 bool cpu_has_avxvnni(void);      /* with what AVX2 needs */
 bool cpu_has_avx512(void);       /* F, BW, VL, DQ and VNNI, with what AVX2 needs */
 bool cpu_has_neon_dotprod(void); /* SDOT on top of Armv8's Advanced SIMD */
+bool cpu_has_neon_i8mm(void);    /* USDOT and USMMLA, with SDOT */
 
 #endif

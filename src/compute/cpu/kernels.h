@@ -163,5 +163,6 @@ const struct cpu_kernels *cpu_kernels_avx2(void);
 const struct cpu_kernels *cpu_kernels_avxvnni(void);
 const struct cpu_kernels *cpu_kernels_avx512(void);
 const struct cpu_kernels *cpu_kernels_neon(void);
+const struct cpu_kernels *cpu_kernels_neon_i8mm(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* The kernels of kernels.h on vectors of the specification's sixteen lanes, written once for all instruction sets.
  *
- * avx2.c, avx512.c and neon.c each define the vector type and its operations for their registers and then include this
- * header, once; it ends with the static `table`. Every function is static: these files are compiled for instructions
- * that the CPU may lack, and a shared function could be taken from them by the linker.
+ * avx2.c, avxvnni.c, avx512.c, neon.c and neon_i8mm.c each define the vector type and its operations for their
+ * registers and then include this header, once; it ends with the static `table`. Every function is static: these files
+ * are compiled for instructions that the CPU may lack, and a shared function could be taken from them by the linker.
  *
  * The including file defines, each float operation being exactly the IEEE operation of its name in every lane:
  *   LANES_NAME                      the table's name
@@ -40,6 +40,9 @@
  *   PANEL_WORTHWHILE (macro)        activations from which on it is faster than row after row
  *   struct panel_sums, no_panel_sums(), add_panel_products(sums, packed, four, bits), panel_integers(sums, bits)
  *                                   the sum over an activation group of each lane's 4 bytes with the same 4 quants
+ *   PANEL_PRODUCTS (macro, optional)   unpack_block and panel_products are defined there, with an order of their own of
+ *                                   the bytes within a panel's units; of the above only struct panel_sums and
+ *                                   panel_integers are needed then
  */
 #ifndef KAIJU_COMPUTE_CPU_LANES_H
 #define KAIJU_COMPUTE_CPU_LANES_H

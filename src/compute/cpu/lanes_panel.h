@@ -58,6 +58,7 @@ LANES_SPECIALISE void turn_numbers(panel_numbers *out, size_t vector, const unsi
   }
 }
 
+#ifndef PANEL_PRODUCTS
 /* Unpacks one block of at most 64 bytes of sixteen rows. */
 LANES_SPECIALISE void unpack_block(panel_units *units, size_t vector, const unsigned char *const *rows, size_t at,
                                    size_t bytes, uint32_t bits) {
@@ -82,6 +83,29 @@ LANES_SPECIALISE void unpack_block(panel_units *units, size_t vector, const unsi
     }
   }
 }
+
+/* The sums of an activation group: its units × the 32 quants of each activation, sixteen at `at` and sixteen `second`
+ * bytes after them. */
+LANES_SPECIALISE void panel_products(struct panel_sums *sums, panel_units *units,
+                                     const unsigned char *const *activations, size_t at, size_t second, uint32_t bits,
+                                     size_t count) {
+#pragma GCC unroll 16
+  for (size_t i = 0; i < count * PANEL_VECTORS; i++) sums[i] = no_panel_sums();
+#pragma GCC unroll 8
+  for (size_t u = 0; u < GROUP_UNITS; u++) {
+    packed weights[PANEL_VECTORS];
+#pragma GCC unroll 2
+    for (size_t v = 0; v < PANEL_VECTORS; v++) weights[v] = load_packed((*units)[u][v]);
+#pragma GCC unroll 8
+    for (size_t c = 0; c < count; c++) {
+      const unsigned char *four = activations[c] + at + u / 4 * second + u % 4 * 4;
+#pragma GCC unroll 2
+      for (size_t v = 0; v < PANEL_VECTORS; v++)
+        add_panel_products(&sums[c * PANEL_VECTORS + v], weights[v], four, bits);
+    }
+  }
+}
+#endif
 
 /* Rows first_row … ; those beyond the `rows` ones repeat the last and are not stored in the end. */
 LANES_SPECIALISE void fill_panel(const struct panel *panel, const struct affine *affine, size_t first_row, size_t rows,
@@ -127,21 +151,7 @@ LANES_SPECIALISE void multiply_tile(const struct tile *tile, struct prefetch *pr
     const size_t second = bits == 4 ? 64 : 16; /* from the first sixteen quants of a group to the others */
     for (size_t i = 0; i < prefetch->step && prefetch->next < prefetch->end; i++, prefetch->next += BLOCK_BYTES)
       __builtin_prefetch(prefetch->next);
-#pragma GCC unroll 16
-    for (size_t i = 0; i < count * PANEL_VECTORS; i++) sums[i] = no_panel_sums();
-#pragma GCC unroll 8
-    for (size_t u = 0; u < GROUP_UNITS; u++) {
-      packed units[PANEL_VECTORS];
-#pragma GCC unroll 2
-      for (size_t v = 0; v < PANEL_VECTORS; v++) units[v] = load_packed(panel->units[a][u][v]);
-#pragma GCC unroll 8
-      for (size_t c = 0; c < count; c++) {
-        const unsigned char *four = activations[c] + quants + u / 4 * second + u % 4 * 4;
-#pragma GCC unroll 2
-        for (size_t v = 0; v < PANEL_VECTORS; v++)
-          add_panel_products(&sums[c * PANEL_VECTORS + v], units[v], four, bits);
-      }
-    }
+    panel_products(sums, &panel->units[a], activations, quants, second, bits, count);
     floats *lane = panel->accumulators + activation_lane(a) * count * PANEL_VECTORS;
     const floats *before = a < CPU_LANES ? zeros : lane, *scales = panel->scales[a / weight_group];
     const size_t scale_at = tile->affine->scales_offset + activation_scale_index(a) * sizeof(float);
