@@ -51,7 +51,7 @@ enum {
   "  --chunk N              prompt tokens a step (default: 512)\n"                                                   \
   "  --threads N            compute threads (default: one per CPU)\n"                                                \
   "  --pin LIST             CPUs to keep to, one a compute thread: 0-3,8 (default: the system chooses)\n"            \
-  "  --cpu NAME             auto, reference, avx2, avxvnni, avx512, neon or neon-i8mm (default: auto)\n"               \
+  "  --cpu NAME             auto, reference, avx2, avxvnni, avx512, neon or neon-i8mm (default: auto)\n"             \
   "  --memory SIZE          memory ceiling of this machine, for example 240GB (default: what is available)\n"        \
   "  --bandwidth SIZE       memory bytes that this machine reads a second, for the automatic split (400GB)\n"        \
   "  --key-file FILE        the cluster's key (make one with: kaiju keygen); without it, loopback only\n"            \

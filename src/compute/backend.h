@@ -103,10 +103,10 @@ struct backend {
   const struct backend_operations *operations;
 };
 
-/* The CPU engine. `isa` is "auto", "reference", "avx2", "avxvnni", "avx512", "neon" or "neon-i8mm"; one that this machine or build
- * lacks is KJ_UNSUPPORTED, with the ones that it has. `threads` is borrowed and must outlive the engine. `max_rows`
- * bounds the rows of any operation and `max_columns` the columns of any input of a matmul; both size the scratch
- * memory. */
+/* The CPU engine. `isa` is "auto", "reference", "avx2", "avxvnni", "avx512", "neon" or "neon-i8mm"; one that this
+ * machine or build lacks is KJ_UNSUPPORTED, with the ones that it has. `threads` is borrowed and must outlive the
+ * engine. `max_rows` bounds the rows of any operation and `max_columns` the columns of any input of a matmul; both size
+ * the scratch memory. */
 int backend_cpu_create(struct backend **backend, const char *isa, struct threads *threads, size_t max_rows,
                        size_t max_columns, struct kj_error *error);
 

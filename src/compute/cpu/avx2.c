@@ -6,7 +6,7 @@
 #define PRODUCT_TILE 4
 #define PANEL_VECTORS 1
 #define PANEL_COLUMNS 4
-#define PANEL_WORTHWHILE 10
+#define PANEL_WORTHWHILE 12
 
 static inline __m256i nibble_products(__m256i low, __m256i high, __m256i q, __m256i r) {
   return _mm256_add_epi16(_mm256_maddubs_epi16(low, q), _mm256_maddubs_epi16(high, r));
@@ -35,6 +35,12 @@ struct panel_sums {
   packed low, high; /* at 8 bits `high` is of the upper halves */
 };
 static inline struct panel_sums no_panel_sums(void) { return (struct panel_sums){no_products(), no_products()}; }
+/* The compiler would else regroup the sums, and run out of registers for the products. */
+static inline __m256i add_in_order(__m256i sum, __m256i x) {
+  sum = _mm256_add_epi16(sum, x);
+  __asm__("" : "+x"(sum));
+  return sum;
+}
 static inline void add_panel_products(struct panel_sums *sums, packed weights, const void *four, uint32_t bits) {
   int32_t bytes;
   memcpy(&bytes, four, sizeof bytes);
@@ -42,11 +48,11 @@ static inline void add_panel_products(struct panel_sums *sums, packed weights, c
   struct weights halves = {weights, weights};
   if (bits == 8) {
     halves = unpack(weights, 8);
-    sums->high.a = _mm256_add_epi16(sums->high.a, _mm256_maddubs_epi16(halves.high.a, quants));
-    sums->high.b = _mm256_add_epi16(sums->high.b, _mm256_maddubs_epi16(halves.high.b, quants));
+    sums->high.a = add_in_order(sums->high.a, _mm256_maddubs_epi16(halves.high.a, quants));
+    sums->high.b = add_in_order(sums->high.b, _mm256_maddubs_epi16(halves.high.b, quants));
   }
-  sums->low.a = _mm256_add_epi16(sums->low.a, _mm256_maddubs_epi16(halves.low.a, quants));
-  sums->low.b = _mm256_add_epi16(sums->low.b, _mm256_maddubs_epi16(halves.low.b, quants));
+  sums->low.a = add_in_order(sums->low.a, _mm256_maddubs_epi16(halves.low.a, quants));
+  sums->low.b = add_in_order(sums->low.b, _mm256_maddubs_epi16(halves.low.b, quants));
 }
 static inline integers panel_integers(struct panel_sums sums, uint32_t bits) {
   const __m256i ones = _mm256_set1_epi16(1), sixteens = _mm256_set1_epi16(16);

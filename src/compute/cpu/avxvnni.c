@@ -47,7 +47,11 @@ static inline integers panel_integers(struct panel_sums sums, uint32_t bits) {
   return sums.sums;
 }
 
+#if defined(__AVXVNNI__)
 #define LANES_NAME "avxvnni"
+#else
+#define LANES_NAME "avxvnni-evex"
+#endif
 #include "compute/cpu/lanes_avx2_super.h"
 /* It is part of what this needs. */
 #include "compute/cpu/lanes.h"

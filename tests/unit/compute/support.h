@@ -19,6 +19,21 @@
 #include "compute/cpu/kernels.h"
 #include "compute/number.h"
 
+#if defined(KAIJU_AVXVNNI_EVEX)
+const struct cpu_kernels *cpu_kernels_avxvnni_evex(void);
+#endif
+
+/* The tables of this CPU, the reference first, and the one that only tests have. */
+static inline size_t test_tables(const struct cpu_kernels *tables[CPU_KERNELS_MAX]) {
+  size_t count = cpu_kernels_available(tables);
+#if defined(KAIJU_AVXVNNI_EVEX)
+  assert_true(count < CPU_KERNELS_MAX);
+  tables[count] = cpu_kernels_avxvnni_evex();
+  if (tables[count]) count++;
+#endif
+  return count;
+}
+
 /* SplitMix64. */
 static inline uint64_t random_bits(uint64_t *state) {
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
