@@ -7,6 +7,7 @@
 #ifndef KAIJU_COMPUTE_CPU_ENGINE_H
 #define KAIJU_COMPUTE_CPU_ENGINE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,8 +16,8 @@
 #include "compute/cpu/kernels.h"
 
 enum {
-  TILE_ROWS = 512,   /* activation rows that are quantized at a time */
-  RANGE_MINIMUM = 8, /* weight rows of an item of work */
+  TILE_ROWS = 512,    /* activation rows that are quantized at a time */
+  RANGE_MINIMUM = 16, /* weight rows of an item of work: what a kernel takes at once */
   RANGE_MAXIMUM = 64,
   ROPE_MAX_PAIRS = ATTENTION_MAX_HEAD_DIM / 2
 };
@@ -31,6 +32,12 @@ struct rope_cache {
 };
 #define ROPE_NO_POSITION UINT64_MAX
 
+/* A worker's share of the items of a parallel loop; each on a cache line of its own. */
+struct share {
+  _Alignas(CPU_ALIGNMENT) atomic_size_t next;
+  size_t end;
+};
+
 struct cpu_backend {
   struct backend base;
   const struct cpu_kernels *kernels;
@@ -43,6 +50,7 @@ struct cpu_backend {
   unsigned char *kernel_scratch; /* [thread_count][kernel_scratch_stride] */
   size_t kernel_scratch_stride;
   struct rope_cache rope;
+  struct share *shares; /* [thread_count] */
   char description[64];
 };
 

@@ -13,7 +13,8 @@
 
 enum {
   INNER_SCRATCH = 64 << 20, /* bytes of inner activations at most, if one token does not need more */
-  OUTPUT_RANGE = 32         /* output columns of an item at most */
+  OUTPUT_RANGE = 32,        /* output columns of an item at most, with as many entries as a tile can have */
+  PARTIAL_MINIMUM = 16384   /* products of a worker that are kept at least: few entries may have longer ranges */
 };
 
 struct routing {
@@ -29,7 +30,8 @@ struct routing {
   uint32_t *active;     /* [experts] those with entries */
   unsigned char *inner; /* [inner_bytes]: gate, up and the quantized result of every entry */
   size_t inner_bytes;
-  float *partial; /* [threads][tile entries][OUTPUT_RANGE] */
+  float *partial; /* [threads][partial_size]: [entries][output columns of the item] */
+  size_t partial_size;
 };
 
 /* Bytes of an entry's inner activations. */
@@ -56,7 +58,10 @@ static void carve_routing(struct routing *routing, struct carver *carver, size_t
   routing->entries = carve(carver, tile_entries, sizeof(uint32_t));
   routing->active = carve(carver, routing->experts, sizeof(uint32_t));
   routing->inner = carve(carver, routing->inner_bytes, 1);
-  routing->partial = carve(carver, threads * tile_entries, OUTPUT_RANGE * sizeof(float));
+  uint64_t partial_size = tile_entries * OUTPUT_RANGE;
+  if (partial_size < PARTIAL_MINIMUM) partial_size = PARTIAL_MINIMUM;
+  routing->partial_size = (size_t)partial_size;
+  routing->partial = carve(carver, partial_size, threads * sizeof(float));
 }
 
 uint64_t backend_cpu_routing_bytes(size_t threads, size_t max_rows, size_t max_columns, size_t rows, uint32_t experts,
@@ -249,7 +254,7 @@ static void activate_item(void *context, size_t entry, size_t slot) {
 static void output_item(void *context, size_t item, size_t slot) {
   const struct ffn_job *job = context;
   const struct routing *routing = job->routing;
-  float *partial = routing->partial + slot * routing->tile_rows * routing->chosen * OUTPUT_RANGE;
+  float *partial = routing->partial + slot * routing->partial_size;
   size_t first = item * job->range;
   size_t rows = job->out->columns - first < job->range ? job->out->columns - first : job->range;
   for (size_t a = 0; a < job->active_count; a++) {
@@ -260,7 +265,7 @@ static void output_item(void *context, size_t item, size_t slot) {
         uint32_t entry = routing->entries[next];
         block.quantized[block.count] = quantized_of(job, entry);
         block.plain[block.count] = gate_of(job, entry);
-        block.outs[block.count] = partial + (size_t)entry * OUTPUT_RANGE;
+        block.outs[block.count] = partial + (size_t)entry * job->range;
       }
       multiply_block(job->backend, slot, &job->down[expert], first, rows, &block);
     }
@@ -270,7 +275,7 @@ static void output_item(void *context, size_t item, size_t slot) {
     const float *shares = routing->shares + (job->first_row + t) * routing->chosen;
     memset(out, 0, rows * sizeof *out);
     for (size_t rank = 0; rank < routing->chosen; rank++)
-      job->backend->kernels->accumulate(out, partial + (t * routing->chosen + rank) * OUTPUT_RANGE, shares[rank], rows);
+      job->backend->kernels->accumulate(out, partial + (t * routing->chosen + rank) * job->range, shares[rank], rows);
   }
 }
 
@@ -294,7 +299,8 @@ void cpu_expert_ffn(struct backend *base, struct tensor *out, const struct tenso
     group_entries(&job);
     multiply_inner(&job);
     parallel(backend, job.entry_count, (uint64_t)job.entry_count * job.inner_columns, activate_item, &job);
-    job.range = parallel_range(backend, out->columns, OUTPUT_RANGE);
+    job.range =
+        parallel_range(backend, out->columns, routing->partial_size / job.entry_count / RANGE_MINIMUM * RANGE_MINIMUM);
     parallel(backend, (out->columns + job.range - 1) / job.range,
              (uint64_t)job.entry_count * job.inner_columns * out->columns, output_item, &job);
   }

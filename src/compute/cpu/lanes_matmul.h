@@ -7,7 +7,7 @@ enum {
   /* Bytes between a weight and its prefetch. One row after the other with some KiB of lead is what comes closest to the
    * memory's bandwidth; several rows side by side are slower. */
   PREFETCH_AHEAD = 4096,
-  SCALES_AHEAD = 512,
+  SCALES_AHEAD = 256,
   ROWS_AT_ONCE = 16, /* whose lanes are added up together */
   ROWS_COLUMNS = 4,  /* activations that share an unpacked weight */
   BLOCKS_MAXIMUM = 8 /* in SUPER_COLUMNS columns */

@@ -7,18 +7,22 @@
 enum { WORTH_WAKING = 16384 };
 
 struct loop {
-  atomic_size_t next;
-  size_t items;
+  struct share *shares;
+  size_t workers;
   parallel_body *body;
   void *context;
 };
 
+/* A worker does its own share in order, so that it walks over memory in order, and then helps with the others'. */
 static void worker(void *context, size_t slot) {
   struct loop *loop = context;
-  for (;;) {
-    size_t item = atomic_fetch_add_explicit(&loop->next, 1, memory_order_relaxed);
-    if (item >= loop->items) return;
-    loop->body(loop->context, item, slot);
+  for (size_t i = 0; i < loop->workers; i++) {
+    struct share *share = &loop->shares[(slot + i) % loop->workers];
+    for (;;) {
+      size_t item = atomic_fetch_add_explicit(&share->next, 1, memory_order_relaxed);
+      if (item >= share->end) break;
+      loop->body(loop->context, item, slot);
+    }
   }
 }
 
@@ -27,8 +31,12 @@ void parallel(struct cpu_backend *backend, size_t items, uint64_t work, parallel
     for (size_t item = 0; item < items; item++) body(context, item, 0);
     return;
   }
-  struct loop loop = {.items = items, .body = body, .context = context};
   size_t workers = items < backend->thread_count ? items : backend->thread_count;
+  struct loop loop = {backend->shares, workers, body, context};
+  for (size_t i = 0; i < workers; i++) {
+    atomic_store_explicit(&loop.shares[i].next, i * items / workers, memory_order_relaxed);
+    loop.shares[i].end = (i + 1) * items / workers;
+  }
   threads_run(backend->threads, workers, worker, &loop);
 }
 
