@@ -27,7 +27,7 @@ class MlxEngine:
         self.past: list = []
 
     def start(self, threads: int) -> None:
-        pass  # as many threads as CPUs that the process is held to
+        pass  # mlx has no such setting; being held to fewer CPUs must do
 
     def _random_tokens(self, streams: int, count: int) -> mx.array:
         return mx.random.randint(0, self.vocabulary, (streams, count))
@@ -72,7 +72,7 @@ class MlxEngine:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=pathlib.Path, help="a checkpoint in MLX's format")
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="of activations; float32 is the fastest on a CPU")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="of activations; float32 is fastest on a CPU")
     worker.add_arguments(parser)
     arguments = parser.parse_args()
     worker.run(MlxEngine(arguments.model, arguments.dtype), arguments)

@@ -110,7 +110,8 @@ def write(directory: pathlib.Path, shapes: list[str], engines: list[str]) -> Non
         for threads, speed in speeds.items():
             bytes_per_second = achieved(results, threads)
             median, least, most = (speed[key] * 1e-9 for key in ("median", "least", "most"))
-            line = f"Read speed of memory, {threads} threads: {median:.1f} GB/s ({least:.1f}…{most:.1f})"
+            held = f"{threads} thread{'s' if threads > 1 else ''}"
+            line = f"Read speed of memory, {held}: {median:.1f} GB/s ({least:.1f}…{most:.1f})"
             if bytes_per_second:
                 line += f"; Kaiju's decode × 1 reads {bytes_per_second / speed['median'] * 100:.0f} % of it"
             lines.append(line + "  ")

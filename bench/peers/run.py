@@ -3,9 +3,10 @@
 
     setup.sh DIR && DIR/venv/bin/python run.py --kaiju build/kaiju --directory DIR
 
-Weights are made first (docs/performance.md says which), and all engines must agree on what kaiju-mini says. Then each round runs each engine once over the cells of the table: prompts of 64, 512 and 2048 tokens; 1, 4 and 16
-sequences that decode at a context of 512; with one thread and two, held to as many CPUs. A cell that takes long is
-measured in one round only, and one that takes longer than --limit not at all.
+Weights are made first (docs/performance.md says which), and all engines must agree on what kaiju-mini says. Then each
+round runs each engine once over the cells of the table: prompts of 64, 512 and 2048 tokens; 1, 4 and 16 sequences that
+decode at a context of 512; with one thread and two, held to as many CPUs. A cell that takes long is measured in one
+round only, and one of a peer that takes longer than --limit not at all.
 
 Results are kept in DIR/results as they come. What is there is not measured again, so that a run that was stopped, or
 that reached --minutes, goes on where it was when it is started again; --fresh begins anew. All weights together take
@@ -162,8 +163,7 @@ def run_llama_bench(bench: Bench, shape: str, cells: list[Cell]):
         command = [program, "-m", file, "-t", cell.threads, "-fa", "on", "-r", 1, "-o", "json", *sizes]
         done = subprocess.run(
             list(map(str, command)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
             check=True,
             preexec_fn=hold(cell.threads),
         )
@@ -215,8 +215,11 @@ def measure(bench: Bench, engine: str, shape: str, round_index: int, cells: list
 def check_agreement(bench: Bench, engines: list[str]) -> None:
     """Stops the run where a peer does not compute Kaiju's model."""
     peers = [engine for engine in ("llama-q4_1", "mlx") if engine in engines]
+    if not peers:
+        return
+    path = bench.directory / "results" / "agreement.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
     sequences, steps = agreement.kaiju_steps(bench.kaiju, MINI)
-    found = {}
     with tempfile.TemporaryDirectory() as folder:
         tokens, logits = pathlib.Path(folder, "tokens.json"), pathlib.Path(folder, "logits.npy")
         tokens.write_text(json.dumps(sequences))
@@ -225,12 +228,12 @@ def check_agreement(bench: Bench, engines: list[str]) -> None:
             worker = ["mlx_worker.py", MINI] if engine == "mlx" else ["llama_worker.py", bench.gguf("mini", "q4_1")]
             command = [sys.executable, HERE / worker[0], worker[1], "--logits", tokens, logits]
             subprocess.run(list(map(str, command)), check=True, env=bench.environment())
-            found[engine] = agreement.compare(sequences, steps, numpy.load(logits))
-            note(f"kaiju-mini, {engine} and kaiju: {found[engine]}")
-            if not found[engine].good:
+            outcome = agreement.compare(sequences, steps, numpy.load(logits))
+            note(f"kaiju-mini, {engine} and kaiju: {outcome}")
+            if not outcome.good:
                 raise SystemExit(f"{engine} does not compute the same model as kaiju; nothing is compared")
-    path = bench.directory / "results" / "agreement.json"
-    path.write_text(json.dumps({engine: str(one) for engine, one in found.items()}))
+            found[engine] = str(outcome)
+    path.write_text(json.dumps(found))
 
 
 def choices(known: list[str]):
@@ -243,13 +246,22 @@ def choices(known: list[str]):
     return parse
 
 
+def thread_counts(text: str) -> list[int]:
+    counts = [int(item) if item.isdecimal() else 0 for item in text.split(",")]
+    if bad := [count for count in counts if not 1 <= count <= len(ALL_CPUS)]:
+        raise argparse.ArgumentTypeError(
+            f"{text}: {bad[0]} is no number of threads that have a CPU each; this process may use {len(ALL_CPUS)}"
+        )
+    return counts
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kaiju", type=pathlib.Path, required=True, metavar="PROGRAM")
     parser.add_argument("--directory", type=pathlib.Path, required=True, help="made by setup.sh; weights go there, too")
     parser.add_argument("--shapes", type=choices([*SHAPES]), default=[*SHAPES], metavar="LIST", help=",".join(SHAPES))
     parser.add_argument("--engines", type=choices(ENGINES), default=ENGINES, metavar="LIST", help=",".join(ENGINES))
-    parser.add_argument("--threads", type=lambda text: [*map(int, text.split(","))], default=[1, 2], metavar="N,…")
+    parser.add_argument("--threads", type=thread_counts, default="1,2", metavar="N,…", help="(default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one round, without the long prompts and 16 sequences")
     parser.add_argument("--limit", type=float, default=45, metavar="SECONDS", help="of a cell of a peer")
@@ -294,8 +306,6 @@ def main() -> None:
         for shape, engine in chosen(arguments):
             prepare(bench, shape, engine)
     if not (arguments.report or arguments.prepare):
-        if max(arguments.threads) > len(ALL_CPUS):
-            raise SystemExit(f"{max(arguments.threads)} threads on {len(ALL_CPUS)} CPUs would measure their quarrel")
         if arguments.fresh:
             for shape in arguments.shapes:
                 forget(bench, shape, arguments.engines)
@@ -307,4 +317,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except subprocess.CalledProcessError as failure:
+        output = failure.stderr.decode(errors="replace") if failure.stderr else ""
+        raise SystemExit(f"{output}{' '.join(map(str, failure.cmd))}: ended with status {failure.returncode}") from None
