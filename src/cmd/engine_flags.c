@@ -74,6 +74,9 @@ int engine_flags_take(struct engine_flags *flags, int flag, const char *value, s
       options->cpus = &flags->cpus;
       code = cpus_parse(value, &flags->cpus, error);
       return code ? kj_fail_context(error, "--pin") : 0;
+    case FLAG_HUGE_PAGES:
+      options->huge_pages = true;
+      return 0;
     case FLAG_CPU:
       options->isa = value;
       return 0;

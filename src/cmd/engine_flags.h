@@ -20,6 +20,7 @@ enum {
   FLAG_CHUNK,
   FLAG_THREADS,
   FLAG_PIN,
+  FLAG_HUGE_PAGES,
   FLAG_CPU,
   FLAG_MEMORY,
   FLAG_BANDWIDTH,
@@ -30,16 +31,17 @@ enum {
   FLAG_DEADLINE
 };
 
-#define ENGINE_LONG_OPTIONS                                                                                       \
-  {"nodes", required_argument, NULL, FLAG_NODES}, {"split", required_argument, NULL, FLAG_SPLIT},                 \
-      {"ctx", required_argument, NULL, FLAG_CTX}, {"parallel", required_argument, NULL, FLAG_PARALLEL},           \
-      {"chunk", required_argument, NULL, FLAG_CHUNK}, {"threads", required_argument, NULL, FLAG_THREADS},         \
-      {"pin", required_argument, NULL, FLAG_PIN}, {"cpu", required_argument, NULL, FLAG_CPU},                     \
-      {"memory", required_argument, NULL, FLAG_MEMORY}, {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH},   \
-      {"key-file", required_argument, NULL, FLAG_KEY_FILE}, {"provider", required_argument, NULL, FLAG_PROVIDER}, \
-      {"connect-timeout", required_argument, NULL, FLAG_CONNECT_TIMEOUT},                                         \
-      {"recovery-timeout", required_argument, NULL, FLAG_RECOVERY_TIMEOUT}, {                                     \
-    "deadline", required_argument, NULL, FLAG_DEADLINE                                                            \
+#define ENGINE_LONG_OPTIONS                                                                                         \
+  {"nodes", required_argument, NULL, FLAG_NODES}, {"split", required_argument, NULL, FLAG_SPLIT},                   \
+      {"ctx", required_argument, NULL, FLAG_CTX}, {"parallel", required_argument, NULL, FLAG_PARALLEL},             \
+      {"chunk", required_argument, NULL, FLAG_CHUNK}, {"threads", required_argument, NULL, FLAG_THREADS},           \
+      {"pin", required_argument, NULL, FLAG_PIN}, {"huge-pages", no_argument, NULL, FLAG_HUGE_PAGES},               \
+      {"cpu", required_argument, NULL, FLAG_CPU}, {"memory", required_argument, NULL, FLAG_MEMORY},                 \
+      {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH}, {"key-file", required_argument, NULL, FLAG_KEY_FILE}, \
+      {"provider", required_argument, NULL, FLAG_PROVIDER},                                                         \
+      {"connect-timeout", required_argument, NULL, FLAG_CONNECT_TIMEOUT},                                           \
+      {"recovery-timeout", required_argument, NULL, FLAG_RECOVERY_TIMEOUT}, {                                       \
+    "deadline", required_argument, NULL, FLAG_DEADLINE                                                              \
   }
 
 #define ENGINE_FLAGS_MANUAL                                                                                          \
@@ -51,6 +53,7 @@ enum {
   "  --chunk N              prompt tokens a step (default: 512)\n"                                                   \
   "  --threads N            compute threads (default: one per CPU)\n"                                                \
   "  --pin LIST             CPUs to keep to, one a compute thread: 0-3,8 (default: the system chooses)\n"            \
+  "  --huge-pages           copy the weights from the page cache into huge pages: decodes faster, starts slower\n"   \
   "  --cpu NAME             auto, reference, avx2, avxvnni, avx512, neon or neon-i8mm (default: auto)\n"             \
   "  --memory SIZE          memory ceiling of this machine, for example 240GB (default: what is available)\n"        \
   "  --bandwidth SIZE       memory bytes that this machine reads a second, for the automatic split (400GB)\n"        \

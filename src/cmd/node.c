@@ -18,6 +18,7 @@ static const char manual[] =
     "  --model DIR            the checkpoint (default: the shipped kaiju-mini)\n"
     "  --threads N            compute threads (default: one per CPU)\n"
     "  --pin LIST             CPUs to keep to, one a compute thread: 0-3,8 (default: the system chooses)\n"
+    "  --huge-pages           copy the weights from the page cache into huge pages: decodes faster, starts slower\n"
     "  --cpu NAME             auto, reference, avx2, avxvnni, avx512, neon or neon-i8mm (default: auto)\n"
     "  --memory SIZE          memory ceiling of this machine, for example 240GB (default: what is available)\n"
     "  --bandwidth SIZE       memory bytes that this machine reads a second, for the automatic split\n"
@@ -72,6 +73,7 @@ static int run(void *context, struct kj_error *error) {
                                  .listen = flags->listen,
                                  .threads = shared->threads,
                                  .cpus = shared->cpus,
+                                 .huge_pages = shared->huge_pages,
                                  .isa = shared->isa,
                                  .memory = shared->memory,
                                  .bandwidth = shared->bandwidth,
@@ -98,6 +100,7 @@ int cmd_node(int argc, char **argv) {
                                         {"model", required_argument, NULL, FLAG_MODEL},
                                         {"threads", required_argument, NULL, FLAG_THREADS},
                                         {"pin", required_argument, NULL, FLAG_PIN},
+                                        {"huge-pages", no_argument, NULL, FLAG_HUGE_PAGES},
                                         {"cpu", required_argument, NULL, FLAG_CPU},
                                         {"memory", required_argument, NULL, FLAG_MEMORY},
                                         {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH},

@@ -363,6 +363,9 @@ int safetensors_map(struct safetensors *file, struct kj_error *error) {
     result = kj_fail_errno(error, "map", file->path);
     goto done;
   }
+  /* What is read from the disk from here on then lies in huge pages of the page cache, where the file system has them:
+   * fewer page table walks in every step. A refusal costs nothing else. */
+  (void)madvise(mapping, file->file_bytes, MADV_HUGEPAGE);
   file->mapping = mapping;
   file->data = mapping;
 done:

@@ -37,6 +37,7 @@ struct engine_options {
   uint32_t chunk;    /* prefill tokens a step; 0: ENGINE_DEFAULT_CHUNK */
   uint32_t threads;  /* 0: one per CPU */
   const struct cpu_list *cpus; /* of the threads (base/threads.h), or NULL; borrowed while the engine is created */
+  bool huge_pages;             /* move the lead's weights out of the page cache into huge pages */
   const char *isa;             /* "auto", … (compute/backend.h) */
   uint64_t memory;             /* ceiling of this machine; 0: what is available */
   const char *provider;        /* link/link.h */

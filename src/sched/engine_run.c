@@ -77,11 +77,12 @@ static int open_stage(struct engine *engine, struct kj_error *error) {
                                   .first_layer = own->first_layer,
                                   .layer_count = own->layer_count,
                                   .kv_blocks = engine->plan->kv_blocks,
-                                  .max_batch_tokens = engine->max_batch_tokens};
+                                  .max_batch_tokens = engine->max_batch_tokens,
+                                  .huge_page_threads = engine->options.huge_pages ? engine->threads : NULL};
   int code = stage_open(&engine->stage, &options, error);
   if (code) return code;
   set_state(engine, ENGINE_LOADING, "the weights are being read");
-  head_warm(engine->head);
+  if ((code = head_warm(engine->head, options.huge_page_threads, error))) return code;
   report_progress(engine);
   code = stage_warm(engine->stage, on_layers_warm, engine, error);
   if (code && engine->early_event.kind == CLUSTER_FAILED) {

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "model/plan.h"
+#include "stage/layer.h"
 #include "stage/stage.h"
 
 struct head {
@@ -41,10 +42,12 @@ void head_close(struct head *head) {
   free(head);
 }
 
-void head_warm(struct head *head) {
-  head->backend->operations->warm_matrix(head->backend, &head->weights.embedding);
-  if (head->weights.head.data != head->weights.embedding.data)
-    head->backend->operations->warm_matrix(head->backend, &head->weights.head);
+int head_warm(struct head *head, struct threads *huge_page_threads, struct kj_error *error) {
+  const struct matrix *matrices[] = {&head->weights.embedding, &head->weights.head};
+  const size_t count = head->weights.head.data != head->weights.embedding.data ? 2 : 1;
+  int code = huge_page_threads ? matrices_to_huge_pages(matrices, count, huge_page_threads, error) : 0;
+  for (size_t i = 0; i < count && !code; i++) head->backend->operations->warm_matrix(head->backend, matrices[i]);
+  return code;
 }
 
 int head_embed(struct head *head, const uint32_t *token_ids, size_t rows, float *hidden, struct kj_error *error) {

@@ -1,5 +1,9 @@
 #include "stage/layer.h"
 
+#include <stdlib.h>
+
+#include "base/huge_pages.h"
+
 static int create(struct backend *backend, size_t rows, size_t columns, struct tensor **tensor,
                   struct kj_error *error) {
   return backend->operations->tensor_create(backend, rows, columns, tensor, error);
@@ -81,8 +85,53 @@ static int warm_one(void *context, const struct matrix *matrix) {
   return 0;
 }
 
-void layer_warm(const struct layer_weights *weights, const struct config *config, struct backend *backend) {
-  for_each_matrix(weights, config, warm_one, backend);
+struct collection {
+  const struct matrix **matrices; /* NULL: count only */
+  size_t count;
+};
+
+static int collect_one(void *context, const struct matrix *matrix) {
+  struct collection *collection = context;
+  if (collection->matrices) collection->matrices[collection->count] = matrix;
+  collection->count++;
+  return 0;
+}
+
+int matrices_to_huge_pages(const struct matrix *const *matrices, size_t count, struct threads *threads,
+                           struct kj_error *error) {
+  struct memory_range *ranges = calloc(3 * count + 1, sizeof *ranges);
+  if (!ranges) return kj_fail_memory(error, "the list of weights");
+  size_t used = 0;
+  for (size_t i = 0; i < count; i++) {
+    const struct matrix *matrix = matrices[i];
+    const size_t data = matrix->rows * matrix_row_bytes(matrix), numbers = (matrix_bytes(matrix) - data) / 2;
+    ranges[used++] = (struct memory_range){matrix->data, data};
+    if (matrix->format != MATRIX_AFFINE) continue;
+    ranges[used++] = (struct memory_range){matrix->scales, numbers};
+    ranges[used++] = (struct memory_range){matrix->biases, numbers};
+  }
+  int code = huge_pages_move(ranges, used, threads, error);
+  free(ranges);
+  return code;
+}
+
+static int layer_to_huge_pages(const struct layer_weights *weights, const struct config *config,
+                               struct threads *threads, struct kj_error *error) {
+  struct collection collection = {0};
+  for_each_matrix(weights, config, collect_one, &collection);
+  collection.matrices = calloc(collection.count, sizeof *collection.matrices);
+  if (!collection.matrices) return kj_fail_memory(error, "the list of weights");
+  collection.count = 0;
+  for_each_matrix(weights, config, collect_one, &collection);
+  int code = matrices_to_huge_pages(collection.matrices, collection.count, threads, error);
+  free(collection.matrices);
+  return code;
+}
+
+int layer_warm(const struct layer_weights *weights, const struct config *config, struct backend *backend,
+               struct threads *huge_page_threads, struct kj_error *error) {
+  int code = huge_page_threads ? layer_to_huge_pages(weights, config, huge_page_threads, error) : 0;
+  return code ? code : for_each_matrix(weights, config, warm_one, backend);
 }
 
 static void attention_block(const struct layer_weights *weights, const struct config *config, const struct rope *rope,

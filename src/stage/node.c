@@ -174,7 +174,8 @@ static int load_stage(struct node *node, const struct message_assign *assign, st
                                   .first_layer = assign->first_layer,
                                   .layer_count = assign->layer_count,
                                   .kv_blocks = assign->kv_blocks,
-                                  .max_batch_tokens = assign->max_batch_tokens};
+                                  .max_batch_tokens = assign->max_batch_tokens,
+                                  .huge_page_threads = node->options.huge_pages ? node->threads : NULL};
   if (node->stage && same_stage(&options, &node->stage_options)) return 0; /* warm, and forgotten by end_epoch */
   double begin = clock_seconds();
   stage_close(node->stage);

@@ -18,6 +18,7 @@ struct node_options {
   const char *listen;          /* "host:port" */
   uint32_t threads;            /* 0: one per CPU */
   const struct cpu_list *cpus; /* of the threads (base/threads.h), or NULL; borrowed while the node is created */
+  bool huge_pages;             /* move the weights out of the page cache into huge pages */
   const char *isa;             /* "auto", … (compute/backend.h) */
   uint64_t memory;             /* what it may use; 0: what is available now */
   double bandwidth;            /* bytes a second; 0: unknown */

@@ -132,7 +132,8 @@ int stage_warm(struct stage *stage, bool (*progress)(void *context, uint32_t don
   for (uint32_t i = 0; i < stage->config->hidden; i++) row[i] = i % 2 ? 1.0f : -1.0f;
   int code = 0;
   for (uint32_t i = 0; i < total && !code; i++) {
-    layer_warm(&stage->layers[i], stage->config, backend);
+    code = layer_warm(&stage->layers[i], stage->config, backend, stage->options.huge_page_threads, error);
+    if (code) break;
     backend->operations->upload(backend, stage->hidden, 0, 1, row);
     run_layers(stage, i, 1, &batch);
     backend->operations->finish(backend);

@@ -7,6 +7,7 @@
 #define KAIJU_STAGE_STAGE_H
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "compute/backend.h"
 #include "model/checkpoint.h"
 
@@ -18,6 +19,9 @@ struct stage_options {
   uint32_t first_layer, layer_count; /* layer_count may be 0 */
   uint32_t kv_blocks;
   uint32_t max_batch_tokens; /* bounds batch.tokens */
+  /* Move the weights into huge pages while warming (base/huge_pages.h); NULL leaves them in the page cache. Borrowed.
+   */
+  struct threads *huge_page_threads;
 };
 
 /* Maps the layers' weights and allocates the pool and activations; reads no weight. */
@@ -46,8 +50,8 @@ struct head;
 int head_open(struct head **head, struct checkpoint *checkpoint, struct backend *backend, uint32_t max_batch_tokens,
               struct kj_error *error);
 void head_close(struct head *head);
-/* Reads the embedding's and head's pages in. */
-void head_warm(struct head *head);
+/* Reads the embedding's and head's pages in; huge_page_threads as for a stage. */
+int head_warm(struct head *head, struct threads *huge_page_threads, struct kj_error *error);
 /* hidden [rows, hidden] = embeddings of the ids (each < vocabulary: KJ_INVALID otherwise). */
 int head_embed(struct head *head, const uint32_t *token_ids, size_t rows, float *hidden, struct kj_error *error);
 /* logits [rows, vocabulary] = head · norm(hidden[rows, hidden]); rows ≤ max_batch_tokens. */

@@ -3,6 +3,7 @@
 #include "compute/cpu/lanes_avx2.h"
 
 #define COLUMNS_AT_ONCE 4
+#define ATTENTION_QUERIES 4
 #define PRODUCT_TILE 4
 #define PANEL_VECTORS 1
 #define PANEL_COLUMNS 4

@@ -11,7 +11,8 @@ typedef __m512i packed;
 typedef __m512i integers;
 
 #define COLUMNS_AT_ONCE 8
-#define PRODUCT_TILE 8
+#define ATTENTION_QUERIES 8
+#define PRODUCT_TILE 16
 #define PANEL_VECTORS 2
 #define PANEL_COLUMNS 8
 #define PANEL_WORTHWHILE 10

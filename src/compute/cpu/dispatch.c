@@ -5,12 +5,8 @@
 
 /* Every table there is, slowest first. A function returns NULL where the table cannot run. */
 static const struct cpu_kernels *(*const sources[])(void) = {
-    cpu_kernels_reference,
-    cpu_kernels_avx2,
-    cpu_kernels_avxvnni,
-    cpu_kernels_avx512,
-    cpu_kernels_neon,
-    cpu_kernels_neon_i8mm,
+    cpu_kernels_reference, cpu_kernels_avx2, cpu_kernels_avxvnni,
+    cpu_kernels_avx512,    cpu_kernels_neon, cpu_kernels_neon_i8mm,
 };
 
 size_t cpu_kernels_available(const struct cpu_kernels *tables[CPU_KERNELS_MAX]) {

@@ -7,7 +7,8 @@
  * The including file defines, each float operation being exactly the IEEE operation of its name in every lane:
  *   LANES_NAME                      the table's name
  *   COLUMNS_AT_ONCE (macro)         activations that share a plain weight, 4 or 8: as many as registers allow
- *   PRODUCT_TILE (macro)            vectors of sums that attention holds in registers, 4 or 8
+ *   ATTENTION_QUERIES (macro)       queries that meet a KV block together, 4 or 8
+ *   PRODUCT_TILE (macro)            vectors of sums that attention holds in registers, a multiple of that
  *   floats                          sixteen f32
  *   zero, broadcast, add, subtract, multiply, divide, negate, round_even (to integers, ties to even)
  *   fused(a, b, c)                  a · b + c, rounded once

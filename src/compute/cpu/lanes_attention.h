@@ -7,7 +7,7 @@
 LANES_SPECIALISE void product_tile(floats *sums, const float *const *factors, const uint16_t *matrix, size_t stride,
                                    size_t first, size_t last, size_t count, size_t width) {
   floats held[PRODUCT_TILE];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (size_t i = 0; i < count * width; i++) held[i] = sums[i];
   for (size_t k = first; k < last; k++) {
 #pragma GCC unroll 8
@@ -18,7 +18,7 @@ LANES_SPECIALISE void product_tile(floats *sums, const float *const *factors, co
         held[q * width + w] = fused(broadcast(factors[q][k]), column, held[q * width + w]);
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (size_t i = 0; i < count * width; i++) sums[i] = held[i];
 }
 
@@ -70,12 +70,12 @@ LANES_SPECIALISE void value_tile(struct attention_query *queries, const float *c
   }
 }
 
-/* `count` queries, a constant that divides PRODUCT_TILE. */
+/* `count` queries, a constant of at most ATTENTION_QUERIES. */
 LANES_SPECIALISE void attend(struct attention_query *queries, const uint16_t *keys, const uint16_t *values,
                              size_t head_dim, float scale, size_t count) {
   const size_t width = PRODUCT_TILE / count < 4 ? PRODUCT_TILE / count : 4;
-  float scores[PRODUCT_TILE][KV_BLOCK], a[PRODUCT_TILE], b[PRODUCT_TILE];
-  const float *vectors[PRODUCT_TILE], *p[PRODUCT_TILE];
+  float scores[ATTENTION_QUERIES][KV_BLOCK], a[ATTENTION_QUERIES], b[ATTENTION_QUERIES];
+  const float *vectors[ATTENTION_QUERIES], *p[ATTENTION_QUERIES];
   size_t common = KV_BLOCK, most = 0;
   for (size_t q = 0; q < count; q++) {
     vectors[q] = queries[q].query;
@@ -94,9 +94,9 @@ LANES_SPECIALISE void attend(struct attention_query *queries, const uint16_t *ke
 
 static void attention_block(struct attention_query *queries, size_t count, const uint16_t *keys, const uint16_t *values,
                             size_t head_dim, float scale) {
-  for (; count >= PRODUCT_TILE; count -= PRODUCT_TILE, queries += PRODUCT_TILE)
-    attend(queries, keys, values, head_dim, scale, PRODUCT_TILE);
-  if (PRODUCT_TILE > 4 && count >= 4) {
+  for (; count >= ATTENTION_QUERIES; count -= ATTENTION_QUERIES, queries += ATTENTION_QUERIES)
+    attend(queries, keys, values, head_dim, scale, ATTENTION_QUERIES);
+  if (ATTENTION_QUERIES > 4 && count >= 4) {
     attend(queries, keys, values, head_dim, scale, 4);
     count -= 4;
     queries += 4;

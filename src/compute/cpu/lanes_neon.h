@@ -14,6 +14,7 @@
 #define LANES_SPECIALISE static inline __attribute__((always_inline))
 
 #define COLUMNS_AT_ONCE 4
+#define ATTENTION_QUERIES 4
 #define PRODUCT_TILE 4
 #define PANEL_VECTORS 1
 #define PANEL_COLUMNS 4
