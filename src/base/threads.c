@@ -177,8 +177,8 @@ int threads_create_on(struct threads **result, size_t count, const struct cpu_li
   if (count > MAX_THREADS)
     return kj_fail(error, KJ_INVALID, "%zu threads were asked for; at most %d are possible", count, MAX_THREADS);
   if (cpus && count > cpus->count)
-    return kj_fail(error, KJ_INVALID, "%zu threads do not fit the %zu CPUs that they shall be kept to", count,
-                   cpus->count);
+    return kj_fail(error, KJ_INVALID, "%zu threads cannot have a CPU each of a list of %zu; list more or take fewer",
+                   count, cpus->count);
   struct threads *pool = aligned_alloc(alignof(struct threads), sizeof *pool);
   if (!pool) return kj_fail_memory(error, "the thread pool");
   memset(pool, 0, sizeof *pool);

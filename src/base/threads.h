@@ -27,7 +27,8 @@ enum { THREADS_SPIN_NANOSECONDS = 100000 };
 /* A pool of `count` threads in all, the caller's included; 0 means one per available CPU. */
 int threads_create(struct threads **pool, size_t count, struct kj_error *error);
 /* The same with thread i kept to the i-th CPU of the list; count 0 means one per CPU of the list, more are KJ_INVALID.
- * The calling thread is kept to the first from its first threads_run on. NULL: as threads_create. */
+ * The calling thread is kept to the first from its first threads_run until threads_destroy, and so are threads that it
+ * starts in between: threads inherit their CPUs. NULL: as threads_create. */
 int threads_create_on(struct threads **pool, size_t count, const struct cpu_list *cpus, struct kj_error *error);
 void threads_destroy(struct threads *pool); /* NULL is allowed */
 size_t threads_count(const struct threads *pool);

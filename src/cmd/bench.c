@@ -4,6 +4,7 @@
 
 #include "base/bandwidth.h"
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "cmd/bench_measure.h"
@@ -17,11 +18,9 @@
 static const char manual[] =
     "Usage: kaiju bench [MODEL] [options]\n"
     "\n"
-    "Measures prefill and decode speed through the whole engine, alone or over nodes, with prompts of random tokens, "
-    "next\n"
-    "to the read bandwidth of this machine's memory, which bounds decoding. Prints medians and ranges. LIST is a "
-    "number or\n"
-    "several: 64,512,2048.\n"
+    "Measures prefill and decode speed through the whole engine, alone or over nodes, with prompts of random\n"
+    "tokens, next to the read bandwidth of this machine's memory, which bounds decoding. Prints medians and\n"
+    "ranges. LIST is a number or several: 64,512,2048.\n"
     "\n"
     "  --prompt-tokens LIST   prompts whose prefill is measured (default: 512)\n"
     "  --streams LIST         sequences that decode at once (default: 1)\n"
@@ -31,11 +30,9 @@ static const char manual[] =
     "  --json                 print JSON\n" ENGINE_FLAGS_MANUAL
     "  --help                 this text\n"
     "\n"
-    "--ctx and --parallel are as large as the measurement needs if they are not given. Bytes of a decoded token are "
-    "the\n"
-    "weights that a step reads, each once, shared by its streams (of a sparse layer, as many experts as independent "
-    "random\n"
-    "choices hit on average), and the keys and values of the token's own context.\n";
+    "--ctx and --parallel are as large as the measurement needs if they are not given. Bytes of a decoded\n"
+    "token are the weights that a step reads, each once, shared by its streams (of a sparse layer, as many\n"
+    "experts as independent random choices hit on average), and the keys and values of the token's own context.\n";
 
 enum {
   FLAG_PROMPT_TOKENS = 2000,
@@ -203,6 +200,7 @@ static int run(void *context, struct kj_error *error) {
   benching->flags = flags;
   report->model = options->model;
   report->rounds = flags->rounds;
+  report->cpus = cpus_available(); /* before this thread is pinned to one of them */
   if ((code = bench_model_read(&report->weights, options->model, error))) goto done;
   if ((code = measure_read_speed(options, &report->read_before, error))) goto done;
   memory_reset_peak();

@@ -64,8 +64,8 @@ static void on_event(void *context, const struct engine_event *event) {
 static void fill_prompt(uint32_t *tokens, uint32_t count, uint64_t seed, uint32_t vocabulary) {
   uint64_t state = seed;
   for (uint32_t i = 0; i < count; i++) {
-    state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX generator */
-    tokens[i] = (uint32_t)(state >> 33) % vocabulary;
+    state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX; its high bits are the random ones */
+    tokens[i] = (uint32_t)((state >> 32) * vocabulary >> 32);
   }
 }
 
@@ -137,7 +137,7 @@ int bench_prefill(struct engine *engine, uint32_t prompt_tokens, uint32_t rounds
   for (uint32_t round = 0; round < rounds; round++) {
     struct measurement measurement = {.engine = engine, .streams = 1};
     double seconds;
-    int code = measure(&measurement, prompt_tokens, ((uint64_t)round + 1) << 32, &seconds, error);
+    int code = measure(&measurement, prompt_tokens, (uint64_t)prompt_tokens << 32 | round, &seconds, error);
     if (code) return code;
     rates[round] = prompt_tokens / seconds;
   }
@@ -150,7 +150,8 @@ int bench_decode(struct engine *engine, uint32_t streams, uint32_t context, uint
   double rates[BENCH_MAX_ROUNDS];
   struct measurement measurement = {.engine = engine, .streams = streams, .tokens = tokens, .rounds = rounds};
   *result = (struct bench_decode){.streams = streams, .context = context, .tokens = tokens};
-  int code = measure(&measurement, context, 1, &result->prefill_seconds, error);
+  int code = measure(&measurement, context, (uint64_t)context << 32 | (uint64_t)streams << 16, &result->prefill_seconds,
+                     error);
   if (code) return code;
   for (uint32_t round = 0; round < rounds; round++)
     rates[round] = (double)streams * tokens / (measurement.marks[round + 1] - measurement.marks[round]);

@@ -1,7 +1,7 @@
 /* What `kaiju bench` measures through a running engine: how fast prompts go in and tokens come out.
  *
- * Prompts are random tokens, the same in every run of the program; no two streams share a beginning. Call from a thread
- * of its own while engine_run runs on another. A failure is that of the engine, or KJ_CANCELLED when it was stopped.
+ * Prompts are random tokens, the same in every run of the program; none begins like another. Call from a thread of its
+ * own while engine_run runs on another. A failure is that of the engine, or KJ_CANCELLED when it was stopped.
  */
 #ifndef KAIJU_CMD_BENCH_MEASURE_H
 #define KAIJU_CMD_BENCH_MEASURE_H

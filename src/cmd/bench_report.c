@@ -2,7 +2,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -75,15 +74,10 @@ static void describe_cpu(char *name, size_t size) {
   fclose(file);
 }
 
-static int available_cpus(void) {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-}
-
 void bench_print(const struct bench_report *report) {
   char cpu[256];
   describe_cpu(cpu, sizeof cpu);
-  printf("%s on %s of %d: %s\n", report->model, report->engine, available_cpus(), cpu);
+  printf("%s on %s, %zu CPUs: %s\n", report->model, report->engine, report->cpus, cpu);
   printf("  ready after %.2f s, peak memory %.2f GB\n", report->ready_seconds, (double)report->peak_memory * 1e-9);
   printf("  read speed of this machine's memory: %.2f GB/s before, %.2f GB/s after\n\n", report->read_before * 1e-9,
          report->read_after * 1e-9);
@@ -141,7 +135,7 @@ int bench_print_json(const struct bench_report *report, struct kj_error *error) 
   int failed = !prefills || !decodes || append_prefills(report, prefills) || append_decodes(report, decodes);
   json_t *object =
       json_pack("{s:s, s:s, s:{s:s, s:i}, s:i, s:o, s:o, s:f, s:f, s:f, s:f, s:I}", "model", report->model, "engine",
-                report->engine, "machine", "cpu", cpu, "cpus", available_cpus(), "rounds", (int)report->rounds,
+                report->engine, "machine", "cpu", cpu, "cpus", (int)report->cpus, "rounds", (int)report->rounds,
                 "prefill", prefills, "decode", decodes, "read_bytes_per_second", read_speed(report),
                 "read_bytes_per_second_before", report->read_before, "read_bytes_per_second_after", report->read_after,
                 "ready_seconds", report->ready_seconds, "peak_memory", (json_int_t)report->peak_memory);

@@ -23,6 +23,7 @@ enum { BENCH_MAX_DECODES = CMD_MAX_LIST * CMD_MAX_LIST };
 struct bench_report {
   const char *model; /* directory */
   char engine[64];   /* "cpu avx512, 2 threads" */
+  size_t cpus;       /* that the process may use */
   uint32_t rounds;
   struct bench_model weights;
   struct bench_prefill prefills[CMD_MAX_LIST];

@@ -35,6 +35,12 @@ def test_lead_and_node_keep_to_their_cpus(cluster):
             assert {cpu} in kept
 
 
+def test_a_report_counts_the_listed_cpus():
+    pin = ",".join(map(str, USABLE))
+    outcome = kaiju("bench", "--pin", pin, "--prompt-tokens", 2, "--tokens", 1, "--rounds", 1, "--json")
+    assert json.loads(outcome.stdout)["machine"]["cpus"] == len(USABLE)
+
+
 def test_one_cpu_means_one_thread(cluster):
     lead = cluster.lead([], "--pin", USABLE[0]).wait_ready()
     assert all(threads == {USABLE[0]} for threads in affinities(lead.pid))
@@ -56,4 +62,4 @@ def test_lists_that_cannot_be_kept_to_are_refused(command, value, code, words):
 def test_more_threads_than_listed_cpus_are_refused():
     outcome = kaiju("bench", "--pin", USABLE[0], "--threads", 2)
     assert outcome.returncode == 1
-    assert "2 threads do not fit the 1 CPUs" in outcome.stderr
+    assert "2 threads cannot have a CPU each of a list of 1" in outcome.stderr
