@@ -5,7 +5,7 @@ BUILD ?= build
 CMAKE_FLAGS ?= -DKAIJU_TESTS=OFF
 PREFIX ?= /usr/local
 
-.PHONY: all dependencies demo test install format tidy asan fuzz bench bench-context clean
+.PHONY: all dependencies demo test install format tidy asan fuzz bench bench-context bench-peers clean
 
 all: dependencies
 	cmake -S . -B $(BUILD) -G Ninja $(CMAKE_FLAGS)

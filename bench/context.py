@@ -3,9 +3,9 @@
 
     bench/context.py [--contexts 1024,8192,32768] [--out docs/images/context.svg] KAIJU MODEL [option of kaiju bench]...
 
-Runs `kaiju bench MODEL --json --contexts …` once and draws its medians, with the range of its rounds, next to what the
-machine's memory allows: its read bandwidth divided by the bytes that a token moves at that context. The picture has the
-figures in it; a table of them is printed. Needs Python 3 alone.
+Runs `kaiju bench MODEL --json --contexts …` once and draws its medians, with the range of its rounds, next to what
+the machine's memory allows: its read bandwidth divided by the bytes that a token moves at that context. The picture has
+the figures in it; a table of them is printed. Needs Python 3 alone.
 """
 
 import argparse
@@ -102,7 +102,8 @@ def draw(report, title):
         chart.text(LEFT - 10, y + 4, f"{i * chart.step:g}", "end")
     chart.path([(row["context"], limit) for row, limit in zip(rows, limits)], "limit")
     for row in rows:
-        chart.line(chart.x(row["context"]), chart.y(row["least"]), chart.x(row["context"]), chart.y(row["most"]), "speed")
+        x = chart.x(row["context"])
+        chart.line(x, chart.y(row["least"]), x, chart.y(row["most"]), "speed")
     chart.path([(row["context"], row["tokens_per_second"]) for row in rows], "speed")
     for row in rows:
         x, y = chart.x(row["context"]), chart.y(row["tokens_per_second"])
@@ -123,20 +124,28 @@ def table(report):
     yield "| context | decode tokens/s | range | GB a token | GB/s | share |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for row in report["decode"]:
-        yield (f"| {row['context']} | {decimals(row['tokens_per_second'])} | {decimals(row['least'])}…{decimals(row['most'])} "
-               f"| {row['bytes_per_token'] / 1e9:.3f} | {row['bytes_per_second'] / 1e9:.1f} "
-               f"| {row['share_of_read_speed'] * 100:.0f} % |")
+        yield (f"| {row['context']} | {decimals(row['tokens_per_second'])} "
+               f"| {decimals(row['least'])}…{decimals(row['most'])} | {row['bytes_per_token'] / 1e9:.3f} "
+               f"| {row['bytes_per_second'] / 1e9:.1f} | {row['share_of_read_speed'] * 100:.0f} % |")
+
+
+def context_list(text):
+    try:
+        return sorted({int(item) for item in text.split(",")})
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'"{text}" is no list of whole numbers such as 1024,8192') from None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kaiju", help="the program")
     parser.add_argument("model", help="directory of the checkpoint")
-    parser.add_argument("--contexts", default="1024,8192,32768", help="(default: %(default)s)")
+    parser.add_argument("--contexts", type=context_list, default="1024,8192,32768", metavar="LIST",
+                        help="(default: %(default)s)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("docs/images/context.svg"),
                         help="(default: %(default)s)")
     arguments, options = parser.parse_known_args()
-    contexts = ",".join(str(number) for number in sorted(int(text) for text in arguments.contexts.split(",")))
+    contexts = ",".join(map(str, arguments.contexts))
     command = [arguments.kaiju, "bench", arguments.model, "--json", "--prompt-tokens", "64", "--contexts", contexts]
     outcome = subprocess.run(command + options, stdout=subprocess.PIPE, check=False)
     if outcome.returncode:

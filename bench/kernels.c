@@ -3,7 +3,7 @@
  * plain read bandwidth.
  *
  *   build/bench/kernels [MEBIBYTES [COLUMNS [THREADS]]]     working set in memory (512), columns of the matrix (2048),
- *                                                           1 … THREADS threads (2)
+ *                                                           1, 2, 4 … THREADS threads (2)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,9 @@ static double measure(struct product *product, struct threads *threads, size_t r
 static int print_threads(struct product *product, size_t rows, size_t count) {
   static const size_t activations[] = {1, 2, 4, 5, 8, 16, COLUMN_BLOCK};
   const double weight_bytes = (double)matrix_bytes(&product->matrix) / product->matrix.rows / product->matrix.columns;
-  const size_t cache_rows = (size_t)(CACHE_BYTES / weight_bytes / product->matrix.columns) / ITEM_ROWS * ITEM_ROWS;
+  size_t cache_rows = (size_t)(CACHE_BYTES / weight_bytes / product->matrix.columns) / ITEM_ROWS * ITEM_ROWS;
+  if (cache_rows < ITEM_ROWS) cache_rows = ITEM_ROWS;
+  if (cache_rows > rows / count) cache_rows = rows / count;
   const struct cpu_kernels *tables[CPU_KERNELS_MAX];
   const size_t table_count = cpu_kernels_available(tables);
   struct threads *threads;
@@ -81,7 +83,11 @@ static int print_threads(struct product *product, size_t rows, size_t count) {
   }
   product->scratch_stride = (size_t)kernel_scratch_bytes(product->matrix.columns);
   product->scratch = aligned_alloc(CPU_ALIGNMENT, count * product->scratch_stride);
-  if (!product->scratch) return 1;
+  if (!product->scratch) {
+    fprintf(stderr, "there is no memory for the scratch of %zu threads\n", count);
+    threads_destroy(threads);
+    return 1;
+  }
   printf("%-10s %7zu %11s %11.1f %11.1f\n", "(read)", count, "",
          bandwidth_measure(threads, matrix_bytes(&product->matrix)) * 1e-9,
          bandwidth_measure(threads, CACHE_BYTES * count) * 1e-9);
@@ -90,7 +96,7 @@ static int print_threads(struct product *product, size_t rows, size_t count) {
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
       product->count = activations[i];
       const double memory = measure(product, threads, rows / count);
-      const double cache = measure(product, threads, cache_rows > 0 ? cache_rows : ITEM_ROWS);
+      const double cache = measure(product, threads, cache_rows);
       printf("%-10s %7zu %11zu %11.1f %11.1f %11.1f %11.1f\n", tables[k]->name, count, product->count,
              memory * weight_bytes * 1e-9, cache * weight_bytes * 1e-9, memory * (double)product->count * 1e-9,
              cache * (double)product->count * 1e-9);
@@ -153,7 +159,10 @@ int main(int count, char **arguments) {
   for (size_t c = 0; c < COLUMN_BLOCK; c++) {
     void *row = aligned_alloc(CPU_ALIGNMENT, activation_row_bytes(layout));
     product.outs[c] = calloc(product.matrix.rows, sizeof(float));
-    if (!row || !product.outs[c]) return 1;
+    if (!row || !product.outs[c]) {
+      fprintf(stderr, "there is no memory for the activations\n");
+      return 1;
+    }
     for (size_t i = 0; i < columns; i++) x[i] = (float)((i * 31 + c * 7) % 17) - 8.0f;
     cpu_kernels_reference()->quantize(row, x, layout);
     product.activations[c] = row;

@@ -1,6 +1,6 @@
 /* How long the thread pool takes to hand work over and to get it back: microseconds a threads_run.
  *
- *   bench/threads [COUNT]...
+ *   build/bench/threads [COUNT]...
  *
  * "empty" is the time of a run whose tasks do nothing, "together" that of one whose tasks wait until all have begun, so
  * that every thread must have come. Between two runs the caller computes alone for the time in the head of the column;
@@ -77,7 +77,14 @@ int main(int argc, char **argv) {
   for (int i = 0; i < PAUSES; i++) printf("%s%5.0f µs", i ? "  " : " ", pauses[i] * 1e6);
   printf("\n");
   if (argc == 1) return measure(1) || measure(2);
-  for (int i = 1; i < argc; i++)
-    if (measure(strtoul(argv[i], NULL, 10))) return 1;
+  for (int i = 1; i < argc; i++) {
+    char *end;
+    size_t count = strtoul(argv[i], &end, 10);
+    if (*end || count == 0) {
+      fprintf(stderr, "usage: threads [COUNT]...\n");
+      return 2;
+    }
+    if (measure(count)) return 1;
+  }
   return 0;
 }
