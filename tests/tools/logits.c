@@ -59,7 +59,7 @@ static int open_run(struct run *run, char **argv, struct checkpoint *checkpoint,
   if (!code) code = head_open(&run->head, checkpoint, *backend, run->chunk, error);
   uint32_t first = 0;
   for (size_t i = 0; i < run->stage_count && !code; i++) {
-    struct stage_options options = {checkpoint, *backend, first, split[i], BLOCKS, run->chunk};
+    struct stage_options options = {checkpoint, *backend, first, split[i], BLOCKS, run->chunk, NULL};
     code = stage_open(&run->stages[i], &options, error);
     first += split[i];
   }

@@ -152,6 +152,12 @@ static struct attention_item find_item(const struct attention_job *job, size_t i
                                  group - skipped < job->heads ? group - skipped : job->heads};
 }
 
+/* The kernel fetches a block's values while it works on its keys; the keys must come before. */
+static void prefetch_keys(const uint16_t *keys, size_t numbers) {
+  const size_t line = CPU_ALIGNMENT / sizeof *keys;
+  for (size_t i = 0; i < numbers; i += line) __builtin_prefetch(keys + i);
+}
+
 static void attention_item(void *context, size_t index, size_t slot) {
   const struct attention_job *job = context;
   struct attention_item item = find_item(job, index);
@@ -176,6 +182,8 @@ static void attention_item(void *context, size_t index, size_t slot) {
       queries[i].positions = seen < KV_BLOCK ? seen : KV_BLOCK;
     }
     uint32_t block = item.span->blocks[b];
+    if (b < last_position / KV_BLOCK)
+      prefetch_keys(keys_of(job->pool, job->layer, item.span->blocks[b + 1], item.kv_head), job->pool->head_numbers);
     job->kernels->attention_block(queries + first, count - first, keys_of(job->pool, job->layer, block, item.kv_head),
                                   values_of(job->pool, job->layer, block, item.kv_head), head_dim,
                                   job->pool->shape.scale);

@@ -3,13 +3,16 @@
 #define KAIJU_COMPUTE_CPU_LANES_ATTENTION_H
 
 /* sums[q · width + w] += Σ over k = first … last - 1, rising, of factors[q][k] · matrix[k][16 w … 16 w + 15], for
- * constant `count` rows q and `width` vectors w. Rows of the f16 matrix are `stride` apart. */
+ * constant `count` rows q and `width` vectors w. Rows of the f16 matrix are `stride` apart. As many numbers as are read
+ * are prefetched from `ahead`, which may be NULL: blocks lie apart, and nothing else would fetch them in time. */
 LANES_SPECIALISE void product_tile(floats *sums, const float *const *factors, const uint16_t *matrix, size_t stride,
-                                   size_t first, size_t last, size_t count, size_t width) {
+                                   size_t first, size_t last, size_t count, size_t width, const uint16_t *ahead) {
   floats held[PRODUCT_TILE];
 #pragma GCC unroll 16
   for (size_t i = 0; i < count * width; i++) held[i] = sums[i];
   for (size_t k = first; k < last; k++) {
+    if (ahead) __builtin_prefetch(ahead + k * width * CPU_LANES);
+    if (ahead && width > 2) __builtin_prefetch(ahead + (k * width + 2) * CPU_LANES);
 #pragma GCC unroll 8
     for (size_t w = 0; w < width; w++) {
       floats column = load_f16(matrix + k * stride + w * CPU_LANES);
@@ -24,10 +27,11 @@ LANES_SPECIALISE void product_tile(floats *sums, const float *const *factors, co
 
 /* Scores of `count` queries with the `width` vectors of positions from `position` on. */
 LANES_SPECIALISE void score_tile(float (*scores)[KV_BLOCK], const float *const *queries, const uint16_t *keys,
-                                 size_t head_dim, float scale, size_t position, size_t count, size_t width) {
+                                 size_t head_dim, float scale, size_t position, size_t count, size_t width,
+                                 const uint16_t *ahead) {
   floats sums[PRODUCT_TILE];
   for (size_t i = 0; i < count * width; i++) sums[i] = zero();
-  product_tile(sums, queries, keys + position, KV_BLOCK, 0, head_dim, count, width);
+  product_tile(sums, queries, keys + position, KV_BLOCK, 0, head_dim, count, width, ahead);
   for (size_t q = 0; q < count; q++)
     for (size_t w = 0; w < width; w++)
       store(scores[q] + position + w * CPU_LANES, multiply(sums[q * width + w], broadcast(scale)));
@@ -60,9 +64,9 @@ LANES_SPECIALISE void value_tile(struct attention_query *queries, const float *c
                                  size_t width) {
   floats sums[PRODUCT_TILE];
   for (size_t i = 0; i < count * width; i++) sums[i] = zero();
-  product_tile(sums, p, values + d, head_dim, 0, common, count, width);
+  product_tile(sums, p, values + d, head_dim, 0, common, count, width, NULL);
   for (size_t q = 0; q < count; q++) {
-    product_tile(sums + q * width, p + q, values + d, head_dim, common, queries[q].positions, 1, width);
+    product_tile(sums + q * width, p + q, values + d, head_dim, common, queries[q].positions, 1, width, NULL);
     for (size_t w = 0; w < width; w++) {
       float *out = queries[q].out + d + w * CPU_LANES;
       store(out, fused(load(out), broadcast(a[q]), multiply(sums[q * width + w], broadcast(b[q]))));
@@ -84,7 +88,7 @@ LANES_SPECIALISE void attend(struct attention_query *queries, const uint16_t *ke
     most = queries[q].positions > most ? queries[q].positions : most;
   }
   for (size_t t = 0; t < most; t += width * CPU_LANES)
-    score_tile(scores, vectors, keys, head_dim, scale, t, count, width);
+    score_tile(scores, vectors, keys, head_dim, scale, t, count, width, values + t * head_dim);
   for (size_t q = 0; q < count; q++) weigh_scores(&queries[q], scores[q], &a[q], &b[q]);
   size_t d = 0;
   for (; d + width * CPU_LANES <= head_dim; d += width * CPU_LANES)

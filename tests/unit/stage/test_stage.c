@@ -45,7 +45,7 @@ static int teardown(void **state) {
 }
 
 static struct stage *open_stage(struct fixture *fixture, uint32_t first, uint32_t count) {
-  struct stage_options options = {fixture->checkpoint, fixture->backend, first, count, BLOCKS, MAX_TOKENS};
+  struct stage_options options = {fixture->checkpoint, fixture->backend, first, count, BLOCKS, MAX_TOKENS, NULL};
   struct stage *stage;
   struct kj_error error = {0};
   if (stage_open(&stage, &options, &error)) fail_msg("%s", error.message);
@@ -256,7 +256,7 @@ static void test_stage_without_layers(void **state) {
 static void test_layers_that_are_not_there(void **state) {
   struct fixture *fixture = *state;
   uint32_t layers = fixture->config->layers;
-  struct stage_options right = {fixture->checkpoint, fixture->backend, 0, 1, BLOCKS, MAX_TOKENS};
+  struct stage_options right = {fixture->checkpoint, fixture->backend, 0, 1, BLOCKS, MAX_TOKENS, NULL};
   struct stage_options wrong[] = {right, right, right, right, right};
   wrong[0].layer_count = layers + 1;
   wrong[1].first_layer = layers;
