@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "model/plan.h"
-#include "stage/layer.h"
+#include "stage/huge_weights.h"
 #include "stage/stage.h"
 
 struct head {
@@ -45,7 +45,7 @@ void head_close(struct head *head) {
 int head_warm(struct head *head, struct threads *huge_page_threads, struct kj_error *error) {
   const struct matrix *matrices[] = {&head->weights.embedding, &head->weights.head};
   const size_t count = head->weights.head.data != head->weights.embedding.data ? 2 : 1;
-  int code = huge_page_threads ? matrices_to_huge_pages(matrices, count, huge_page_threads, error) : 0;
+  int code = huge_page_threads ? weights_to_huge_pages(matrices, count, huge_page_threads, error) : 0;
   for (size_t i = 0; i < count && !code; i++) head->backend->operations->warm_matrix(head->backend, matrices[i]);
   return code;
 }

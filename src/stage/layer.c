@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "base/huge_pages.h"
+#include "stage/huge_weights.h"
 
 static int create(struct backend *backend, size_t rows, size_t columns, struct tensor **tensor,
                   struct kj_error *error) {
@@ -97,24 +97,6 @@ static int collect_one(void *context, const struct matrix *matrix) {
   return 0;
 }
 
-int matrices_to_huge_pages(const struct matrix *const *matrices, size_t count, struct threads *threads,
-                           struct kj_error *error) {
-  struct memory_range *ranges = calloc(3 * count + 1, sizeof *ranges);
-  if (!ranges) return kj_fail_memory(error, "the list of weights");
-  size_t used = 0;
-  for (size_t i = 0; i < count; i++) {
-    const struct matrix *matrix = matrices[i];
-    const size_t data = matrix->rows * matrix_row_bytes(matrix), numbers = (matrix_bytes(matrix) - data) / 2;
-    ranges[used++] = (struct memory_range){matrix->data, data};
-    if (matrix->format != MATRIX_AFFINE) continue;
-    ranges[used++] = (struct memory_range){matrix->scales, numbers};
-    ranges[used++] = (struct memory_range){matrix->biases, numbers};
-  }
-  int code = huge_pages_move(ranges, used, threads, error);
-  free(ranges);
-  return code;
-}
-
 static int layer_to_huge_pages(const struct layer_weights *weights, const struct config *config,
                                struct threads *threads, struct kj_error *error) {
   struct collection collection = {0};
@@ -123,7 +105,7 @@ static int layer_to_huge_pages(const struct layer_weights *weights, const struct
   if (!collection.matrices) return kj_fail_memory(error, "the list of weights");
   collection.count = 0;
   for_each_matrix(weights, config, collect_one, &collection);
-  int code = matrices_to_huge_pages(collection.matrices, collection.count, threads, error);
+  int code = weights_to_huge_pages(collection.matrices, collection.count, threads, error);
   free(collection.matrices);
   return code;
 }

@@ -32,9 +32,6 @@ int layer_check(const struct layer_weights *weights, const struct config *config
 /* Reads all of the layer's weights in, after moving them into huge pages with these threads if there are any. */
 int layer_warm(const struct layer_weights *weights, const struct config *config, struct backend *backend,
                struct threads *huge_page_threads, struct kj_error *error);
-/* Moves the matrices into huge pages. */
-int matrices_to_huge_pages(const struct matrix *const *matrices, size_t count, struct threads *threads,
-                           struct kj_error *error);
 
 /* x [batch->tokens, hidden] is overwritten. `index` is the layer's place in the KV pool. */
 void layer_forward(const struct layer_weights *weights, const struct config *config, const struct rope *rope,
