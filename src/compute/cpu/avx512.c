@@ -1,10 +1,5 @@
 /* AVX-512 with VNNI: sixteen lanes are one register. */
-#include <immintrin.h>
-#include <string.h>
-
-#include "compute/cpu/features.h"
-#include "compute/cpu/kernels.h"
-#include "compute/number.h"
+#include "compute/cpu/lanes_x86.h"
 
 typedef __m512 floats;
 typedef __m512i packed;
@@ -54,10 +49,7 @@ static inline floats choose_less(floats a, floats b, floats yes, floats no) {
 }
 
 static inline float tree(floats x) {
-  __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
-  __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two))) + 0.0f;
+  return tree_of_eight(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }
 
 static inline uint32_t largest_magnitude(floats a, floats b) {
@@ -71,16 +63,6 @@ static inline void round_to_bytes(int8_t *out, floats x, floats y) {
   _mm256_storeu_si256((__m256i *)(void *)out, _mm256_set_m128i(second, first));
 }
 
-/* Within each half of a register the even bytes come first, then the halves' parts are joined. */
-static inline void split_pairs(int8_t *even, int8_t *odd, const int8_t *pairs) {
-  const __m256i apart =
-      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
-  __m256i bytes = _mm256_shuffle_epi8(_mm256_loadu_si256((const __m256i *)(const void *)pairs), apart);
-  bytes = _mm256_permute4x64_epi64(bytes, 0xd8);
-  _mm_storeu_si128((__m128i *)(void *)even, _mm256_castsi256_si128(bytes));
-  _mm_storeu_si128((__m128i *)(void *)odd, _mm256_extracti128_si256(bytes, 1));
-}
-
 /* Which of a super-block's scales each lane takes: as dwords, and as the upper words of dwords. */
 typedef struct {
   __m512i dwords, words;
@@ -92,9 +74,8 @@ static inline spreading spreading_of(size_t groups) {
   return (spreading){dwords, _mm512_slli_epi32(dwords, 16)};
 }
 static inline floats load_spread(enum number_type type, const void *scales, size_t count, spreading how) {
-  if (type == NUMBER_F32)
-    return _mm512_permutexvar_ps(how.dwords, _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), scales));
-  const __m512i words = _mm512_castsi256_si512(_mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), scales));
+  if (type == NUMBER_F32) return _mm512_permutexvar_ps(how.dwords, _mm512_maskz_loadu_ps(first_lanes(count), scales));
+  const __m512i words = _mm512_castsi256_si512(_mm256_maskz_loadu_epi16(first_lanes(count), scales));
   /* The upper half of a bf16's f32 is the bf16. */
   const __m512i spread = _mm512_maskz_permutexvar_epi16(0xaaaaaaaau, how.words, words);
   if (type == NUMBER_BF16) return _mm512_castsi512_ps(spread);
@@ -115,24 +96,55 @@ static inline struct weights unpack(packed x, uint32_t bits) {
   const __m512i mask = _mm512_set1_epi8(15);
   return (struct weights){_mm512_and_si512(x, mask), _mm512_and_si512(_mm512_srli_epi16(x, 4), mask)};
 }
-static inline integers no_products(void) { return _mm512_setzero_si512(); }
+/* Of each lane's bytes with a block's quants. */
 static inline integers products(struct weights x, const int8_t *quants, uint32_t bits) {
   __m512i sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), x.low, _mm512_load_si512(quants));
   if (bits == 4) sum = _mm512_dpbusd_epi32(sum, x.high, _mm512_load_si512(quants + 64));
   return sum;
 }
 static inline floats to_floats(integers x) { return _mm512_cvtepi32_ps(x); }
+/* Lane 4 q + k = the sum of lanes 4 q … 4 q + 3 of the kth. */
 static inline integers add_quarters(integers a, integers b, integers c, integers d) {
   const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
   const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
   return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
 }
+/* Lanes 4 q … 4 q + 3 = those of quarters 2 q and 2 q + 1 of a, added; then of b. */
 static inline integers add_pairs(integers a, integers b) {
   return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 
+/* All weights of a super-block are unpacked once, and stay in registers for all activations. */
+LANES_SPECIALISE void super_integers(integers *sums, const unsigned char *data, size_t bytes,
+                                     const int8_t *const *quants, uint32_t bits, size_t count) {
+  enum { BLOCKS_MAX = 8 };
+  const size_t blocks = bits == 4 ? 4 : 8, block_quants = bits == 4 ? 128 : 64;
+  struct weights weights[BLOCKS_MAX];
+#pragma GCC unroll 8
+  for (size_t b = 0; b < blocks; b++) {
+    const size_t at = b * BLOCK_BYTES;
+    if (bytes >= at + BLOCK_BYTES) {
+      __builtin_prefetch(data + at + PREFETCH_AHEAD);
+      weights[b] = unpack(load_packed(data + at), bits);
+    } else {
+      weights[b] = unpack(load_packed_first(data + at, bytes > at ? bytes - at : 0), bits);
+    }
+  }
+#pragma GCC unroll 8
+  for (size_t c = 0; c < count; c++) {
+    integers parts[BLOCKS_MAX];
+#pragma GCC unroll 8
+    for (size_t b = 0; b < blocks; b++)
+      parts[b] =
+          bytes > b * BLOCK_BYTES ? products(weights[b], quants[c] + b * block_quants, bits) : _mm512_setzero_si512();
+    sums[c] = bits == 4 ? add_quarters(parts[0], parts[1], parts[2], parts[3])
+                        : add_pairs(add_quarters(parts[0], parts[2], parts[4], parts[6]),
+                                    add_quarters(parts[1], parts[3], parts[5], parts[7]));
+  }
+}
+
 /* Within the quarters of registers, then the quarters themselves. */
-static inline __attribute__((always_inline)) void transpose(floats *x) {
+LANES_SPECIALISE void transpose(floats *x) {
   __m512 pairs[16], fours[16];
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {

@@ -17,7 +17,7 @@
 
 enum {
   TILE_ROWS = 512,    /* activation rows that are quantized at a time */
-  RANGE_MINIMUM = 16, /* weight rows of an item of work: what a kernel takes at once */
+  RANGE_MINIMUM = 16, /* weight rows of an item of work: what kernels take at once, row after row */
   RANGE_MAXIMUM = 64,
   ROPE_MAX_PAIRS = ATTENTION_MAX_HEAD_DIM / 2
 };

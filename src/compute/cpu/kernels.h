@@ -45,7 +45,9 @@ enum {
   SUPER_COLUMNS = 512,   /* columns of sixteen activation groups */
   CPU_LANES = 16,
   COLUMN_BLOCK = 64,           /* activations that a product takes at a time */
-  CPU_ALIGNMENT = 64,          /* of quantized rows and of KV blocks; nothing else is aligned to more than a number */
+  PANEL_ROWS_MAX = 32,         /* rows of weights that a product keeps unpacked in its scratch memory, at most */
+  PANEL_COLUMNS_MAX = 8,       /* activations whose lanes it keeps there, at most */
+  CPU_ALIGNMENT = 64,          /* of quantized rows, KV blocks and scratch memory; matrices have none, f32 their own */
   ATTENTION_MAX_HEAD_DIM = 512 /* head_dim is a multiple of 16 and at most this */
 };
 
@@ -93,11 +95,12 @@ static inline size_t activation_row_bytes(struct activation_layout layout) {
   return activation_sums_offset(layout) + (groups + CPU_LANES - 1) / CPU_LANES * CPU_LANES * sizeof(float);
 }
 
-/* Working memory of a product of a matrix of this many columns: 32 rows unpacked to bytes, their scales and biases as
- * f32 with a group of 32 columns at least, and the lanes of 8 activations. */
+/* Working memory of a product of a matrix of this many columns, a multiple of ACTIVATION_GROUP, which is the smallest
+ * weight group too: PANEL_ROWS_MAX rows unpacked to bytes, their scales and biases as f32 for a multiple of 16 groups,
+ * and the lanes of their products with PANEL_COLUMNS_MAX activations. */
 static inline uint64_t kernel_scratch_bytes(uint64_t columns) {
-  const uint64_t rows = 32, groups = (columns / 32 + CPU_LANES) / CPU_LANES * CPU_LANES;
-  return columns * rows + 2 * groups * rows * sizeof(float) + CPU_LANES * 8 * rows * sizeof(float);
+  const uint64_t groups = (columns / ACTIVATION_GROUP + CPU_LANES - 1) / CPU_LANES * CPU_LANES;
+  return PANEL_ROWS_MAX * (columns + (2 * groups + CPU_LANES * PANEL_COLUMNS_MAX) * sizeof(float));
 }
 
 /* One query head of one row on its way through the KV blocks of its sequence. Before the first block the engine sets

@@ -25,34 +25,29 @@
  *   spreading, spreading_of(groups), load_spread(type, scales, count, spreading)
  *                                   the scales of SUPER_COLUMNS columns, of which `groups` = 4, 8 or 16 share one, each
  *                                   in the lanes of its activation groups; reads `count` and takes the rest as 0
- *   packed, load_packed, store_packed, load_packed_first(x, bytes)   64 bytes, or fewer (a multiple of 4) and zeros
  *   transpose(x)                    of a square of 16 × 16 numbers of four bytes, in place
- *   struct weights, unpack(packed, bits)
- *   integers                        sixteen int32
- *   products(weights, quants, bits) of each lane's bytes with a block's quants
- *   no_products(), to_floats(integers)
- *   add_quarters(a, b, c, d)        lane 4 q + k = the sum of lanes 4 q … 4 q + 3 of the kth
- *   add_pairs(a, b)                 lanes 4 q … 4 q + 3 = those of quarters 2 q and 2 q + 1 of a, added; then of b
- *   FIRST_NUMBERS, TREES, SUPER_INTEGERS (macros, each optional)   load_number_first, trees or super_integers is
- *                                   defined there, as the parts below say what it does; products and what is
- *                                   joined with it is only needed without SUPER_INTEGERS
+ *   integers, to_floats             sixteen int32, and what makes floats of them
+ *   super_integers(sums, data, bytes, quants, bits, count)
+ *                                   sums[c] = the integer sums of the activation groups in SUPER_COLUMNS columns, each
+ *                                   in its lane, for count ≤ 4 activations c, where their quants[c] begin; count and
+ *                                   bits are constants; at a row's end `bytes` of weights are fewer columns'
+ *   FIRST_NUMBERS, TREES (macros, each optional)   load_number_first or trees is defined there, as the parts below
+ *                                   say what it does
  *   PANEL_VECTORS, PANEL_COLUMNS (macros)   sixteens of rows, and activations, that lanes_panel.h has in registers;
  *                                   PANEL_COLUMNS is 4 or 8
  *   PANEL_WORTHWHILE (macro)        activations from which on it is faster than row after row
+ *   packed, load_packed, store_packed, load_packed_first(x, bytes)   64 bytes, or fewer (a multiple of 4) and zeros
+ *   struct weights, unpack(packed, bits)   at 4 bits low, high: a block's even and odd columns, a byte each
  *   struct panel_sums, no_panel_sums(), add_panel_products(sums, packed, four, bits), panel_integers(sums, bits)
  *                                   the sum over an activation group of each lane's 4 bytes with the same 4 quants
  *   PANEL_PRODUCTS (macro, optional)   unpack_block and panel_products are defined there, with an order of their own of
- *                                   the bytes within a panel's units; of the above only struct panel_sums and
+ *                                   the bytes within a panel's units; of the last three only struct panel_sums and
  *                                   panel_integers are needed then
  */
 #ifndef KAIJU_COMPUTE_CPU_LANES_H
 #define KAIJU_COMPUTE_CPU_LANES_H
 
-#ifndef LANES_SPECIALISE
-/* For functions whose constant parameters choose the code. */
-#define LANES_SPECIALISE static inline __attribute__((always_inline))
-#endif
-
+#include "compute/cpu/lanes_base.h"
 #include "compute/cpu/lanes_vector.h"
 /* Both build on the one above. */
 #include "compute/cpu/lanes_attention.h"

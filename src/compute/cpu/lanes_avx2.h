@@ -3,14 +3,7 @@
 #ifndef KAIJU_COMPUTE_CPU_LANES_AVX2_H
 #define KAIJU_COMPUTE_CPU_LANES_AVX2_H
 
-#include <immintrin.h>
-#include <string.h>
-
-#include "compute/cpu/features.h"
-#include "compute/cpu/kernels.h"
-#include "compute/number.h"
-
-#define LANES_SPECIALISE static inline __attribute__((always_inline))
+#include "compute/cpu/lanes_x86.h"
 
 typedef struct {
   __m256 a, b;
@@ -88,12 +81,7 @@ static inline floats choose_less(floats x, floats y, floats yes, floats no) {
                   _mm256_blendv_ps(no.b, yes.b, _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ))};
 }
 
-static inline float tree(floats x) {
-  __m256 eight = _mm256_add_ps(x.a, x.b);
-  __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two))) + 0.0f;
-}
+static inline float tree(floats x) { return tree_of_eight(_mm256_add_ps(x.a, x.b)); }
 
 static inline __m256i magnitude_bits(__m256 x) {
   return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
@@ -112,16 +100,6 @@ static inline void round_to_bytes(int8_t *out, floats x, floats y) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, second), order);
   _mm256_storeu_si256((__m256i *)(void *)out, bytes);
-}
-
-/* Within each half of a register the even bytes come first, then the halves' parts are joined. */
-static inline void split_pairs(int8_t *even, int8_t *odd, const int8_t *pairs) {
-  const __m256i apart =
-      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
-  __m256i bytes = _mm256_shuffle_epi8(_mm256_loadu_si256((const __m256i *)(const void *)pairs), apart);
-  bytes = _mm256_permute4x64_epi64(bytes, 0xd8);
-  _mm_storeu_si128((__m128i *)(void *)even, _mm256_castsi256_si128(bytes));
-  _mm_storeu_si128((__m128i *)(void *)odd, _mm256_extracti128_si256(bytes, 1));
 }
 
 /* The first `count` of at most eight words, then zeros. */

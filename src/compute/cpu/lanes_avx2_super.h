@@ -1,5 +1,5 @@
-/* A super-block's integer sums on AVX2, for lanes_matmul.h. Sixteen registers do not hold the weights of a whole
- * super-block, so a part of them is multiplied with all activations before the next is loaded.
+/* super_integers of lanes.h on AVX2. Sixteen registers do not hold the weights of a whole super-block, so a part of
+ * them is multiplied with all activations before the next is loaded.
  *
  * The including file defines, of registers of 32 bytes:
  *   nibble_products(low, high, q, r)   the sums of low · q + high · r, to be joined
@@ -8,8 +8,6 @@
  */
 #ifndef KAIJU_COMPUTE_CPU_LANES_AVX2_SUPER_H
 #define KAIJU_COMPUTE_CPU_LANES_AVX2_SUPER_H
-
-enum { SUPER_LEAD = 4096 /* bytes between a weight and its prefetch */ };
 
 static inline __m256i load_quants(const int8_t *quants) {
   return _mm256_load_si256((const __m256i *)(const void *)quants);
@@ -23,7 +21,7 @@ LANES_SPECIALISE void nibble_sums(integers *sums, const unsigned char *data, siz
 #pragma GCC unroll 4
   for (size_t b = 0; b < 4; b++) {
     const size_t at = 64 * b + 32 * half;
-    if (half == 0 && bytes > at) __builtin_prefetch(data + at + SUPER_LEAD);
+    if (half == 0 && bytes > at) __builtin_prefetch(data + at + PREFETCH_AHEAD);
     const __m256i part = load_part(data, at, bytes);
     low[b] = _mm256_and_si256(part, mask);
     high[b] = _mm256_and_si256(_mm256_srli_epi16(part, 4), mask);
@@ -52,7 +50,7 @@ LANES_SPECIALISE void byte_sums(__m256i *sums, const unsigned char *data, size_t
 #pragma GCC unroll 4
   for (size_t i = 0; i < 4; i++) {
     const size_t at = 32 * (first + 4 * i);
-    if (first % 2 == 0 && bytes > at) __builtin_prefetch(data + at + SUPER_LEAD);
+    if (first % 2 == 0 && bytes > at) __builtin_prefetch(data + at + PREFETCH_AHEAD);
     weights[i] = unpack_bytes(load_part(data, at, bytes));
   }
 #pragma GCC unroll 4
@@ -70,7 +68,6 @@ static inline __m256i join_halves(__m256i x, __m256i y) {
   return _mm256_add_epi32(_mm256_permute2x128_si256(x, y, 0x20), _mm256_permute2x128_si256(x, y, 0x31));
 }
 
-#define SUPER_INTEGERS
 LANES_SPECIALISE void super_integers(integers *sums, const unsigned char *data, size_t bytes,
                                      const int8_t *const *quants, uint32_t bits, size_t count) {
   if (bits == 4) {

@@ -3,21 +3,16 @@
 #define KAIJU_COMPUTE_CPU_LANES_MATMUL_H
 
 enum {
-  BLOCK_BYTES = 64,
-  /* Bytes between a weight and its prefetch. One row after the other with some KiB of lead is what comes closest to the
-   * memory's bandwidth; several rows side by side are slower. */
-  PREFETCH_AHEAD = 4096,
   SCALES_AHEAD = 256,
   ROWS_AT_ONCE = 16, /* whose lanes are added up together */
-  ROWS_COLUMNS = 4,  /* activations that share an unpacked weight */
-  BLOCKS_MAXIMUM = 8 /* in SUPER_COLUMNS columns */
+  ROWS_COLUMNS = 4   /* activations that share an unpacked weight */
 };
 
 /* What all rows of a product share. */
 struct affine {
   const struct matrix *matrix;
   size_t row_bytes, groups, number_bytes;
-  size_t super_bytes, super_groups; /* of SUPER_COLUMNS columns */
+  size_t super_groups; /* of SUPER_COLUMNS columns */
   size_t whole_supers;
   size_t scales_offset, sums_offset;
   spreading spreading;
@@ -29,7 +24,6 @@ LANES_SPECIALISE struct affine affine_of(const struct matrix *matrix) {
                          .row_bytes = matrix_row_bytes(matrix),
                          .groups = matrix->columns / matrix->group,
                          .number_bytes = number_bytes(matrix->type),
-                         .super_bytes = SUPER_COLUMNS * matrix->bits / 8,
                          .super_groups = SUPER_COLUMNS / matrix->group,
                          .whole_supers = matrix->columns / SUPER_COLUMNS,
                          .scales_offset = activation_scales_offset(layout),
@@ -44,46 +38,20 @@ static inline const unsigned char *row_biases(const struct affine *affine, size_
   return (const unsigned char *)affine->matrix->biases + row * affine->groups * affine->number_bytes;
 }
 
-#ifndef TREES
-/* results[i] = the sum of the lanes of rows[i], in the specification's order, all rows side by side; rows is used up.
- */
-LANES_SPECIALISE floats trees(floats *rows) {
-  transpose(rows);
+/* The tree of sixteen products side by side: lanes[l] has lane l of all of them, and is used up. */
+LANES_SPECIALISE floats add_lanes(floats *lanes) {
 #pragma GCC unroll 4
   for (size_t half = CPU_LANES / 2; half > 0; half /= 2)
 #pragma GCC unroll 8
-    for (size_t lane = 0; lane < half; lane++) rows[lane] = add(rows[lane], rows[lane + half]);
-  return add(rows[0], zero());
+    for (size_t lane = 0; lane < half; lane++) lanes[lane] = add(lanes[lane], lanes[lane + half]);
+  return add(lanes[0], zero());
 }
-#endif
 
-#ifndef SUPER_INTEGERS
-/* The integer sums of a super-block's sixteen activation groups, each in its lane, with `count` activations whose
- * quants these are; `bytes` of weights, SUPER_COLUMNS columns' or, at a row's end, fewer. */
-LANES_SPECIALISE void super_integers(integers *sums, const unsigned char *data, size_t bytes,
-                                     const int8_t *const *quants, uint32_t bits, size_t count) {
-  const size_t blocks = bits == 4 ? 4 : 8, block_quants = bits == 4 ? 128 : 64;
-  struct weights weights[BLOCKS_MAXIMUM];
-#pragma GCC unroll 8
-  for (size_t b = 0; b < blocks; b++) {
-    const size_t at = b * BLOCK_BYTES;
-    if (bytes >= at + BLOCK_BYTES) {
-      __builtin_prefetch(data + at + PREFETCH_AHEAD);
-      weights[b] = unpack(load_packed(data + at), bits);
-    } else {
-      weights[b] = unpack(load_packed_first(data + at, bytes > at ? bytes - at : 0), bits);
-    }
-  }
-#pragma GCC unroll 8
-  for (size_t c = 0; c < count; c++) {
-    integers parts[BLOCKS_MAXIMUM];
-#pragma GCC unroll 8
-    for (size_t b = 0; b < blocks; b++)
-      parts[b] = bytes > b * BLOCK_BYTES ? products(weights[b], quants[c] + b * block_quants, bits) : no_products();
-    sums[c] = bits == 4 ? add_quarters(parts[0], parts[1], parts[2], parts[3])
-                        : add_pairs(add_quarters(parts[0], parts[2], parts[4], parts[6]),
-                                    add_quarters(parts[1], parts[3], parts[5], parts[7]));
-  }
+#ifndef TREES
+/* Number i = the tree of rows[i]; rows is used up. */
+LANES_SPECIALISE floats trees(floats *rows) {
+  transpose(rows);
+  return add_lanes(rows);
 }
 #endif
 
@@ -116,18 +84,18 @@ LANES_SPECIALISE void affine_row(floats *lanes, const struct affine *affine, siz
   }
 #pragma GCC unroll 8
   for (size_t c = 0; c < count; c++) lanes[c] = zero();
+  const size_t super_bytes = SUPER_COLUMNS * bits / 8;
   size_t super = 0;
   for (; super < affine->whole_supers; super++) {
     floats scale = load_spread(type, scales + super * affine->super_groups * number_bytes, affine->super_groups,
                                affine->spreading);
-    affine_super(lanes, data + super * SUPER_COLUMNS * bits / 8, SUPER_COLUMNS * bits / 8, scale, activations, affine,
-                 super, bits, count);
+    affine_super(lanes, data + super * super_bytes, super_bytes, scale, activations, affine, super, bits, count);
   }
   const size_t done = super * affine->super_groups;
   if (done < affine->groups) {
     floats scale = load_spread(type, scales + done * number_bytes, affine->groups - done, affine->spreading);
-    affine_super(lanes, data + super * SUPER_COLUMNS * bits / 8, affine->row_bytes - super * affine->super_bytes, scale,
-                 activations, affine, super, bits, count);
+    affine_super(lanes, data + super * super_bytes, affine->row_bytes - super * super_bytes, scale, activations, affine,
+                 super, bits, count);
   }
   for (size_t g = 0; g < affine->groups; g += CPU_LANES) {
     const unsigned char *at = biases + g * number_bytes;

@@ -4,14 +4,8 @@
 #define KAIJU_COMPUTE_CPU_LANES_NEON_H
 
 #include <arm_neon.h>
-#include <string.h>
 
-#include "compute/cpu/features.h"
-#include "compute/cpu/kernels.h"
-#include "compute/number.h"
-
-/* As in lanes.h. */
-#define LANES_SPECIALISE static inline __attribute__((always_inline))
+#include "compute/cpu/lanes_base.h"
 
 #define COLUMNS_AT_ONCE 4
 #define ATTENTION_QUERIES 4
@@ -243,14 +237,12 @@ static inline int32x4_t group_sums(const int32x4_t *x, uint32_t bits) {
 }
 
 /* Quarter after quarter of the lanes, whose weights fit the registers beside several activations' sums. */
-#define SUPER_INTEGERS
-enum { NEON_PREFETCH_AHEAD = 4096 };
 LANES_SPECIALISE void super_integers(integers *sums, const unsigned char *data, size_t bytes,
                                      const int8_t *const *quants, uint32_t bits, size_t count) {
   const size_t group_bytes = bits == 4 ? 16 : 32, groups = bytes / group_bytes;
   const int32x4_t start = vsetq_lane_s32(INTEGER_BASE, vdupq_n_s32(0), 0);
 #pragma GCC unroll 8
-  for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(data + at + NEON_PREFETCH_AHEAD);
+  for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(data + at + PREFETCH_AHEAD);
 #pragma GCC unroll 4
   for (size_t q = 0; q < 4; q++) {
     struct group_weights weights[4];

@@ -1,10 +1,10 @@
 /* Part of lanes.h: weights × many activations.
  *
- * A panel is PANEL_VECTORS · 16 rows of weights over a segment of columns, unpacked to bytes and turned so that the
- * rows lie side by side: a register holds 4 columns of 16 rows, and meets 4 columns of one activation that are
- * broadcast. It is built once for all activations. So the sum of an activation group needs no adding within registers,
- * and a float step is taken once per 32 columns for 16 rows. The specification's sixteen lanes of every product are
- * sixteen registers' places in the scratch memory, `accumulators`.
+ * A panel is PANEL_VECTORS · 16 rows of weights, unpacked to bytes and turned so that the rows lie side by side: a
+ * register holds 4 columns of 16 rows, and meets 4 columns of one activation that are broadcast. It is built once for
+ * all activations. So the sum of an activation group needs no adding within registers, and a float step is taken once
+ * per 32 columns for 16 rows. The specification's sixteen lanes of a product lie in the scratch memory, `accumulators`:
+ * every lane is a register with its numbers of 16 rows.
  */
 #ifndef KAIJU_COMPUTE_CPU_LANES_PANEL_H
 #define KAIJU_COMPUTE_CPU_LANES_PANEL_H
@@ -15,7 +15,10 @@ enum {
   UNIT_BYTES = 4 * CPU_LANES
 };
 
-/* One column group's registers of weights, and the scales or biases of one weight group. */
+_Static_assert((int)PANEL_ROWS <= (int)PANEL_ROWS_MAX && PANEL_COLUMNS <= PANEL_COLUMNS_MAX,
+               "scratch memory is for no more");
+
+/* The weights of one activation group, and the scales or biases of one weight group. */
 typedef unsigned char panel_units[GROUP_UNITS][PANEL_VECTORS][UNIT_BYTES];
 typedef floats panel_numbers[PANEL_VECTORS];
 
@@ -39,7 +42,7 @@ static struct panel panel_in(void *scratch, const struct affine *affine) {
 /* What is to be prefetched while the panel is multiplied: the rows after it. */
 struct prefetch {
   const unsigned char *next, *end;
-  size_t step; /* lines at a time */
+  size_t step; /* lines an activation group */
 };
 
 /* Turns the scales or biases of sixteen rows: out[g][vector] = the numbers of weight group g. */
@@ -185,15 +188,12 @@ LANES_SPECIALISE void finish_tile(const struct tile *tile, size_t count) {
 #pragma GCC unroll 16
         for (size_t lane = 0; lane < CPU_LANES; lane++)
           lanes[lane] = fused(tile->panel->biases[g + lane][v], broadcast(sums[g + lane]), lanes[lane]);
-#pragma GCC unroll 4
-      for (size_t half = CPU_LANES / 2; half > 0; half /= 2)
-#pragma GCC unroll 8
-        for (size_t lane = 0; lane < half; lane++) lanes[lane] = add(lanes[lane], lanes[lane + half]);
+      const floats results = add_lanes(lanes);
       float *out = tile->outs[c] + tile->out_index + v * CPU_LANES;
       if (tile->rows >= (v + 1) * CPU_LANES)
-        store(out, add(lanes[0], zero()));
+        store(out, results);
       else if (tile->rows > v * CPU_LANES)
-        store_first(out, add(lanes[0], zero()), tile->rows - v * CPU_LANES);
+        store_first(out, results, tile->rows - v * CPU_LANES);
     }
   }
 }

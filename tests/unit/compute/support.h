@@ -55,12 +55,6 @@ static inline void random_activations(uint64_t *state, float *x, size_t count) {
 
 static inline uint16_t bf16_from_f32(float value) { return (uint16_t)(float_bits(value) >> 16); }
 
-/* Working memory for one product at a time, filled with garbage. */
-static inline void *kernel_scratch(void) {
-  static _Alignas(CPU_ALIGNMENT) unsigned char scratch[1 << 20]; /* for up to 24000 columns */
-  return memset(scratch, 0xa5, sizeof scratch);
-}
-
 /* `bytes` of memory that end where an unreadable page begins. */
 struct guarded {
   unsigned char *mapping;
@@ -83,6 +77,17 @@ static inline struct guarded guarded_create(size_t bytes) {
 static inline void guarded_free(struct guarded *memory) {
   if (memory->mapping) munmap(memory->mapping, memory->length);
   memory->mapping = NULL;
+}
+
+/* Working memory for one product at a time of a matrix of that many columns, full of garbage; it ends where an
+ * unreadable page begins. */
+static inline void *kernel_scratch(size_t columns) {
+  enum { LARGEST = 1 << 20 };
+  static struct guarded memory;
+  const size_t bytes = (size_t)kernel_scratch_bytes(columns);
+  if (!memory.mapping) memory = guarded_create(LARGEST);
+  assert_in_range(bytes, 1, LARGEST);
+  return memset(memory.bytes + LARGEST - bytes, 0xa5, bytes);
 }
 
 static inline void store_number(enum number_type type, unsigned char *array, size_t index, float value) {

@@ -126,7 +126,7 @@ static void matrices_of_different_formats_share_an_input(void **state) {
           void *row = aligned_alloc(64, activation_row_bytes(layout));
           const void *activations[] = {row};
           cpu_kernels_reference()->quantize(row, plain, layout);
-          cpu_kernels_reference()->matmul_affine(weights[i], 0, rows, activations, &out, 1, kernel_scratch());
+          cpu_kernels_reference()->matmul_affine(weights[i], 0, rows, activations, &out, 1, kernel_scratch(COLUMNS));
           free(row);
         }
         assert_same_floats(values + t * rows, expected, rows, "turn %u, matrix %u", turn, i);

@@ -99,8 +99,9 @@ static void compare_affine(const struct cpu_kernels *kernels, const struct matri
     out_pointers[c] = out[c];
     out[c][rows] = 123.0f;
   }
-  reference->matmul_affine(matrix, first_row, rows, pointers, expected_pointers, count, kernel_scratch());
-  kernels->matmul_affine(matrix, first_row, rows, pointers, out_pointers, count, kernel_scratch());
+  reference->matmul_affine(matrix, first_row, rows, pointers, expected_pointers, count,
+                           kernel_scratch(matrix->columns));
+  kernels->matmul_affine(matrix, first_row, rows, pointers, out_pointers, count, kernel_scratch(matrix->columns));
   for (size_t c = 0; c < count; c++) {
     assert_same_floats(out[c], expected[c], rows, "%s: %u bits, group %u, type %d, %u columns, %zu of %zu activations",
                        kernels->name, matrix->bits, matrix->group, (int)matrix->type, matrix->columns, c, count);

@@ -81,7 +81,8 @@ static void check_affine(const struct matrix *matrix, const float *x) {
   void *row;
   quantized_row(&row, x, layout);
   const void *activations[] = {row};
-  cpu_kernels_reference()->matmul_affine(matrix, 0, matrix->rows, activations, &out, 1, kernel_scratch());
+  cpu_kernels_reference()->matmul_affine(matrix, 0, matrix->rows, activations, &out, 1,
+                                         kernel_scratch(matrix->columns));
   for (size_t r = 0; r < matrix->rows; r++) {
     double quantized = 0, exact = 0, size = 0, allowed = 0;
     for (size_t first = 0; first < matrix->columns; first += ACTIVATION_GROUP) {
@@ -138,7 +139,7 @@ static void an_infinite_activation_shows_in_the_product(void **state) {
   void *row;
   quantized_row(&row, x, activation_layout_for(&test.matrix));
   const void *activations[] = {row};
-  cpu_kernels_reference()->matmul_affine(&test.matrix, 0, 2, activations, &out, 1, kernel_scratch());
+  cpu_kernels_reference()->matmul_affine(&test.matrix, 0, 2, activations, &out, 1, kernel_scratch(128));
   assert_true(isnan(out[0]) && isnan(out[1]));
   free(row);
   test_matrix_free(&test);
