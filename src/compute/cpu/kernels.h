@@ -100,7 +100,7 @@ static inline size_t activation_row_bytes(struct activation_layout layout) {
  * and the lanes of their products with PANEL_COLUMNS_MAX activations. */
 static inline uint64_t kernel_scratch_bytes(uint64_t columns) {
   const uint64_t groups = (columns / ACTIVATION_GROUP + CPU_LANES - 1) / CPU_LANES * CPU_LANES;
-  return PANEL_ROWS_MAX * (columns + (2 * groups + CPU_LANES * PANEL_COLUMNS_MAX) * sizeof(float));
+  return PANEL_ROWS_MAX * (columns + (2 * groups + (uint64_t)CPU_LANES * PANEL_COLUMNS_MAX) * sizeof(float));
 }
 
 /* One query head of one row on its way through the KV blocks of its sequence. Before the first block the engine sets
