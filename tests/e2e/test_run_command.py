@@ -77,10 +77,13 @@ def test_seed():
     assert sampled[0] == sampled[1] != sampled[2]
 
 
-def test_raw_completes_the_prompt_itself(answer):
-    raw = run("-p", "def add(a, b):", "--raw", *GREEDY).stdout
-    assert "return" in raw
-    assert raw != run("-p", "def add(a, b):", *GREEDY).stdout
+def test_raw_completes_the_prompt_itself(cluster):
+    prompt = "def add(a, b):"
+    raw = run("-p", prompt, "--raw", *GREEDY).stdout
+    lead = cluster.lead([]).wait_ready()
+    completed = lead.complete(prompt, ignore_eos=False, temperature=0, max_tokens=48)
+    assert completed.strip() and raw.rstrip("\n") == completed.rstrip("\n")
+    assert raw != run("-p", prompt, *GREEDY).stdout
 
 
 def test_system_message(answer):
