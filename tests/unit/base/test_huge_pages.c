@@ -98,10 +98,13 @@ static void nothing_is_lost_without_memory(void **state) {
   none.rlim_cur = 1 << 20;
   struct memory_range whole = {file.bytes, file.length};
   assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+  /* An emulator of user programs may not keep the limit; then there is memory. */
+  void *probe = mmap(NULL, 64 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   int code = huge_pages_move(&whole, 1, threads, &error);
   assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
-  assert_int_equal(code, KJ_MEMORY);
-  assert_true(error.message[0] != 0);
+  assert_int_equal(code, probe == MAP_FAILED ? KJ_MEMORY : 0);
+  if (probe != MAP_FAILED) munmap(probe, 64 << 20);
+  assert_true(code == 0 || error.message[0] != 0);
   assert_content(&file);
   assert_int_equal(huge_pages_move(NULL, 0, threads, &error), 0);
   threads_destroy(threads);
