@@ -33,11 +33,11 @@ echo "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 for model in kaiju-mini 30b-8; do
   for threads in 1 2; do
     for pages in mapped huge; do
-    jq -rs --arg model "$model" --arg threads "$threads" --arg pages "$pages" '
-      def median(f): map(f) | sort | .[length / 2 | floor];
-      def round(digits): . * pow(10; digits) | floor / pow(10; digits);
-      "| \($model) | \($threads) | \($pages) | \(median(.prefill[0].tokens_per_second) | round(0)) | \(median(.decode[0].tokens_per_second) | round(1)) | \(median(.decode[0].bytes_per_second) / 1e9 | round(1)) | \(median(.read_bytes_per_second) / 1e9 | round(1)) | \(median(.decode[0].share_of_read_speed) * 100 | round(0)) % | \(map(.decode[0].tokens_per_second) | min | round(1))…\(map(.decode[0].tokens_per_second) | max | round(1)) |"
-    ' "$work"/result-"$model"-"$threads"-"$pages"-*.json
+      jq -rs --arg model "$model" --arg threads "$threads" --arg pages "$pages" '
+        def median(f): map(f) | sort | .[length / 2 | floor];
+        def round(digits): . * pow(10; digits) | floor / pow(10; digits);
+        "| \($model) | \($threads) | \($pages) | \(median(.prefill[0].tokens_per_second) | round(0)) | \(median(.decode[0].tokens_per_second) | round(1)) | \(median(.decode[0].bytes_per_second) / 1e9 | round(1)) | \(median(.read_bytes_per_second) / 1e9 | round(1)) | \(median(.decode[0].share_of_read_speed) * 100 | round(0)) % | \(map(.decode[0].tokens_per_second) | min | round(1))…\(map(.decode[0].tokens_per_second) | max | round(1)) |"
+      ' "$work"/result-"$model"-"$threads"-"$pages"-*.json
     done
   done
 done
