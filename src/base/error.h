@@ -17,6 +17,7 @@ enum kj_code {
   KJ_NETWORK,     /* a connection failed, was refused or was lost */
   KJ_REFUSED,     /* a peer refused us or we refused it: key, protocol version or checkpoint differ */
   KJ_TIMEOUT,     /* a deadline passed */
+  KJ_BUSY,        /* no room at present: worth another try later */
   KJ_CANCELLED,   /* the person or client who asked for it no longer wants it */
   KJ_INTERNAL     /* an invariant of Kaiju itself does not hold: a bug */
 };

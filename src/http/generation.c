@@ -213,9 +213,9 @@ void generation_prepared(struct preparation *preparation) {
 static void observe_token(struct generation *generation) {
   double now = clock_seconds();
   if (generation->last_token == 0)
-    metrics_observe(&generation->service->metrics->first_token, now - generation->arrived);
+    histogram_observe(&generation->service->metrics->first_token, now - generation->arrived);
   else
-    metrics_observe(&generation->service->metrics->inter_token, now - generation->last_token);
+    histogram_observe(&generation->service->metrics->inter_token, now - generation->last_token);
   generation->last_token = now;
 }
 

@@ -2,9 +2,6 @@
 
 #include <stdbool.h>
 
-static const double bounds[METRICS_BUCKETS] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
-                                               0.25,  0.5,    1,     2.5,  5,     10,   60};
-
 void metrics_count_response(struct metrics *metrics, int status) {
   for (size_t i = 0; i < METRICS_STATUSES; i++) {
     if (metrics->responses[i].status != status && metrics->responses[i].count > 0) continue;
@@ -12,13 +9,6 @@ void metrics_count_response(struct metrics *metrics, int status) {
     metrics->responses[i].count++;
     return;
   }
-}
-
-void metrics_observe(struct histogram *histogram, double seconds) {
-  size_t bucket = 0;
-  while (bucket < METRICS_BUCKETS && seconds > bounds[bucket]) bucket++;
-  histogram->counts[bucket]++;
-  histogram->sum += seconds;
 }
 
 const char *engine_state_name(enum engine_state state) {
@@ -54,11 +44,11 @@ static void gauge(struct buffer *out, const char *name, const char *help, double
 static void histogram(struct buffer *out, const char *name, const char *help, const struct histogram *values) {
   describe(out, name, "histogram", help);
   uint64_t total = 0;
-  for (size_t i = 0; i < METRICS_BUCKETS; i++) {
+  for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
     total += values->counts[i];
-    buffer_append_format(out, "%s_bucket{le=\"%g\"} %llu\n", name, bounds[i], (unsigned long long)total);
+    buffer_append_format(out, "%s_bucket{le=\"%g\"} %llu\n", name, histogram_bound(i), (unsigned long long)total);
   }
-  total += values->counts[METRICS_BUCKETS];
+  total += values->counts[HISTOGRAM_BUCKETS];
   buffer_append_format(out, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %.9g\n%s_count %llu\n", name,
                        (unsigned long long)total, name, values->sum, name, (unsigned long long)total);
 }

@@ -7,14 +7,10 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/histogram.h"
 #include "sched/engine.h"
 
-enum { METRICS_STATUSES = 16, METRICS_BUCKETS = 14 };
-
-struct histogram {
-  uint64_t counts[METRICS_BUCKETS + 1]; /* the last: above every bound */
-  double sum;
-};
+enum { METRICS_STATUSES = 16 };
 
 struct metrics {
   struct {
@@ -27,7 +23,6 @@ struct metrics {
 };
 
 void metrics_count_response(struct metrics *metrics, int status);
-void metrics_observe(struct histogram *histogram, double seconds);
 void metrics_write(const struct metrics *metrics, const struct engine_status *status, size_t connections,
                    struct buffer *out);
 

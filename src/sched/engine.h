@@ -13,6 +13,7 @@
 
 #include "base/cpus.h"
 #include "base/error.h"
+#include "base/histogram.h"
 #include "model/checkpoint.h"
 #include "sched/sampler.h"
 
@@ -23,7 +24,11 @@ enum {
   ENGINE_MAX_NODES = 63, /* besides the lead */
   /* Longer sequences are provided for only when asked: their KV cache would take most of the memory. */
   ENGINE_DEFAULT_CONTEXT = 32768,
-  ENGINE_DEFAULT_CHUNK = 512
+  ENGINE_DEFAULT_PARALLEL = 4,
+  ENGINE_DEFAULT_CHUNK = 512,
+  ENGINE_DEFAULT_QUEUE = 256,
+  ENGINE_DEFAULT_DRAFT = 16,
+  ENGINE_NO_DRAFT = UINT16_MAX /* a value of `draft` */
 };
 
 struct engine_options {
@@ -32,10 +37,16 @@ struct engine_options {
   size_t node_count;
   const uint32_t *split; /* or NULL: automatic */
   size_t split_count;
-  uint32_t context;  /* tokens of a sequence at most; 0: the model's maximum, or ENGINE_DEFAULT_CONTEXT if less */
-  uint32_t parallel; /* sequences at once; 0: 1 */
-  uint32_t chunk;    /* prefill tokens a step; 0: ENGINE_DEFAULT_CHUNK */
-  uint32_t threads;  /* 0: one per CPU */
+  uint32_t context;       /* tokens of a sequence at most; 0: the model's maximum, or ENGINE_DEFAULT_CONTEXT if less */
+  uint32_t parallel;      /* sequences at once; 0: ENGINE_DEFAULT_PARALLEL */
+  uint32_t kv_tokens;     /* of the KV pool, shared by running sequences and the prefix cache; 0: parallel · context */
+  uint32_t queue;         /* requests that may wait for a place; 0: ENGINE_DEFAULT_QUEUE */
+  uint32_t chunk;         /* tokens of a micro-batch at most; 0: ENGINE_DEFAULT_CHUNK */
+  uint32_t micro_batches; /* that running sequences are dealt into; 0: one for each stage */
+  uint32_t draft;         /* tokens of a draft at most; 0: ENGINE_DEFAULT_DRAFT; ENGINE_NO_DRAFT: none */
+  const char *kv_disk;    /* directory of this machine for KV blocks that outlive the process, or NULL */
+  uint64_t kv_disk_size;  /* bytes it may take; 0: STORE_DEFAULT_SIZE (stage/kv_store.h) */
+  uint32_t threads;       /* 0: one per CPU */
   const struct cpu_list *cpus; /* of the threads (base/threads.h), or NULL; borrowed while the engine is created */
   bool huge_pages;             /* move the lead's weights out of the page cache into huge pages */
   const char *isa;             /* "auto", … (compute/backend.h) */
@@ -79,7 +90,9 @@ struct engine_event {
   enum finish finish;
   uint32_t prompt_tokens, completion_tokens; /* so far; the end token counts */
   uint32_t prefilled; /* prompt tokens through the pipeline so far; events without a token report it during prefill */
-  const struct kj_error *error; /* FINISH_ERROR */
+  uint32_t cached_tokens;                  /* of the prompt, taken from the prefix cache */
+  uint32_t drafted_tokens, draft_accepted; /* so far: proposed, and confirmed by the model */
+  const struct kj_error *error;            /* FINISH_ERROR */
 };
 
 struct request {
@@ -87,17 +100,21 @@ struct request {
   size_t token_count;
   uint32_t max_tokens; /* 0: until the context is full */
   bool ignore_eos;
+  bool ignore_cache;        /* compute the whole prompt; its blocks are kept for others all the same */
   struct sampling sampling; /* copied, with its bias */
   void (*on_event)(void *context, const struct engine_event *event);
   void *context;
 };
 
 /* Checks and queues. KJ_INVALID (a token id out of range, no tokens), KJ_UNSUPPORTED (prompt and context: the message
- * has both numbers; prompt + at least one token must fit, and max_tokens is cut to what fits), KJ_CANCELLED when
- * stopping. */
+ * has both numbers; prompt + at least one token must fit, and max_tokens is cut to what fits), KJ_BUSY when the queue
+ * is full, KJ_CANCELLED when stopping. */
 int engine_submit(struct engine *engine, const struct request *request, uint64_t *id, struct kj_error *error);
 /* The final event (FINISH_CANCELLED, unless it ended otherwise before) still comes. Unknown ids are ignored. */
 void engine_cancel(struct engine *engine, uint64_t id);
+
+/* Seconds after which a request that found the queue full may find a place: from the rate of the last minute. */
+uint32_t engine_retry_after(struct engine *engine);
 
 const struct config *engine_config(const struct engine *engine);
 uint32_t engine_context(const struct engine *engine);
@@ -111,7 +128,11 @@ struct engine_node_status {
   uint32_t layers_warm; /* during loading */
   bool connected;
   uint64_t peak_memory, planned_memory;
-  double compute_seconds, wait_seconds; /* totals */
+  /* Totals: in its layers (the lead: also embedding, head and sampling); idle with nothing to do; from a frame's being
+   * handed to the link to the end of its transmission. */
+  double compute_seconds, wait_seconds, transfer_seconds;
+  double busy;     /* share of the last seconds spent computing, 0…1 */
+  uint64_t tokens; /* rows computed */
   double round_trip;
   uint64_t bytes_sent, bytes_received; /* on the lead's link to it */
 };
@@ -120,9 +141,17 @@ struct engine_status {
   enum engine_state state;
   char reason[1000]; /* when not ready: why */
   uint64_t epoch;
-  uint32_t running, waiting, kv_blocks, kv_blocks_used;
-  uint64_t requests, finished, cancelled, failed;
-  uint64_t prompt_tokens, completion_tokens, steps;
+  uint32_t running, waiting, queue; /* sequences; how many may wait */
+  uint32_t kv_blocks, kv_blocks_used,
+      kv_blocks_cached; /* used: by running sequences; cached: by the prefix cache alone */
+  uint32_t micro_batches, micro_batches_in_flight;
+  uint64_t requests, finished, cancelled, failed, refused;  /* refused: the queue was full */
+  uint64_t prompt_tokens, cached_tokens, completion_tokens; /* prompt tokens computed; taken from the prefix cache */
+  uint64_t drafted_tokens, draft_accepted;
+  uint64_t steps;                            /* micro-batches that came back */
+  uint64_t steps_overlapped;                 /* of these, launched while another one was in flight */
+  struct histogram first_token, inter_token; /* seconds, from submission and between tokens */
+  struct histogram batch_tokens;             /* rows of a micro-batch */
   double uptime;
   size_t node_count; /* lead included */
   struct engine_node_status nodes[ENGINE_MAX_NODES + 1];
