@@ -267,3 +267,9 @@ void engine_get_status(struct engine *engine, struct engine_status *status) {
   status->nodes[0].peak_memory = memory_peak();
   status->uptime = clock_seconds() - engine->started_at;
 }
+
+/* Requests are never refused for want of room yet. */
+uint32_t engine_retry_after(struct engine *engine) {
+  (void)engine;
+  return 1;
+}
