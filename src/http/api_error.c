@@ -38,6 +38,10 @@ int api_fail_from(struct api_error *error, const struct kj_error *cause) {
       status = 503;
       code = "node_unavailable";
       break;
+    case KJ_BUSY:
+      status = 429;
+      code = "rate_limit_exceeded";
+      break;
     case KJ_CANCELLED:
       status = 503;
       code = "stopping";
@@ -50,7 +54,7 @@ int api_fail_from(struct api_error *error, const struct kj_error *cause) {
       break;
   }
   api_fail(error, status, code, NULL, "%s", cause->message);
-  if (status == 503) error->retry_after = 5;
+  if (status == 503 || status == 429) error->retry_after = 5;
   return -1;
 }
 
@@ -58,6 +62,7 @@ static const char *error_type(int status) {
   if (status == 503) return "service_unavailable";
   if (status >= 500) return "server_error";
   if (status == 404) return "not_found_error";
+  if (status == 429) return "rate_limit_error";
   return "invalid_request_error";
 }
 

@@ -17,7 +17,7 @@ struct generation {
 
   struct preparation *preparation;    /* while it is in work; the preparer's */
   struct completion_request *request; /* from then on */
-  uint32_t prompt_tokens, completion_tokens;
+  struct completion_usage usage;      /* so far */
 
   struct mailbox *mailbox; /* once submitted */
   uint64_t engine_id;
@@ -153,6 +153,7 @@ static int submit(struct generation *generation, const struct token_list *tokens
                                    .token_count = tokens->count,
                                    .max_tokens = request->max_tokens,
                                    .ignore_eos = request->ignore_eos,
+                                   .ignore_cache = request->ignore_cache,
                                    .sampling = request->sampling,
                                    .on_event = mailbox_on_event,
                                    .context = mailbox};
@@ -162,6 +163,7 @@ static int submit(struct generation *generation, const struct token_list *tokens
     api_fail_from(error, &cause);
     /* The one thing that an engine does not support about a valid request is its length. */
     if (cause.code == KJ_UNSUPPORTED) error->code = "context_length_exceeded";
+    if (cause.code == KJ_BUSY) error->retry_after = (int)engine_retry_after(service->engine);
     return -1;
   }
   generation->mailbox = mailbox;
@@ -196,7 +198,7 @@ void generation_prepared(struct preparation *preparation) {
   if (!failed) {
     generation->request = preparation->request;
     preparation->request = NULL;
-    generation->prompt_tokens = (uint32_t)preparation->tokens.count;
+    generation->usage.prompt_tokens = (uint32_t)preparation->tokens.count;
     struct kj_error cause;
     if (detokenizer_create(&generation->detokenizer, generation->service->tokenizer,
                            (const char *const *)generation->request->stops, generation->request->stop_count, &cause))
@@ -219,12 +221,19 @@ static void observe_token(struct generation *generation) {
   generation->last_token = now;
 }
 
+static void take_usage(struct completion_usage *usage, const struct mailbox_event *event) {
+  usage->completion_tokens = event->completion_tokens;
+  usage->cached_tokens = event->cached_tokens;
+  usage->drafted_tokens = event->drafted_tokens;
+  usage->draft_accepted = event->draft_accepted;
+}
+
 /* What the events come to; NULL while there is more to come. */
 static const char *consume(struct generation *generation, const struct mailbox_event *events, size_t count) {
   for (size_t i = 0; i < count; i++) {
     const struct mailbox_event *event = &events[i];
     bool has_text = event->has_token && event->finish != FINISH_EOS;
-    generation->completion_tokens = event->completion_tokens;
+    take_usage(&generation->usage, event);
     if (event->has_token) observe_token(generation);
     if (has_text) {
       if (generation->request->sampling.top_logprobs >= 0) logprobs_add(&generation->logprobs, &event->sampled);
@@ -246,9 +255,8 @@ static void complete_stream(struct generation *generation, const char *reason) {
   static const char done[] = "data: [DONE]\n\n";
   struct connection *connection = generation->connection;
   bool usage = generation->request->include_usage;
-  struct completion_usage counts = {generation->prompt_tokens, generation->completion_tokens};
   if (!send_event(generation, openai_chunk(&generation->identity, false, NULL, 0, json_null(), reason, usage))) return;
-  if (usage && !send_event(generation, openai_usage_chunk(&generation->identity, &counts))) return;
+  if (usage && !send_event(generation, openai_usage_chunk(&generation->identity, &generation->usage))) return;
   if (!connection_write(connection, done, sizeof done - 1)) {
     drop(generation);
     return;
@@ -259,11 +267,10 @@ static void complete_stream(struct generation *generation, const char *reason) {
 
 static void complete_response(struct generation *generation, const char *reason) {
   struct connection *connection = generation->connection;
-  struct completion_usage counts = {generation->prompt_tokens, generation->completion_tokens};
   struct buffer body = {0};
   if (!json_append(&body,
                    openai_response(&generation->identity, buffer_text(&generation->text), generation->text.length,
-                                   logprobs_take(&generation->logprobs), reason, &counts))) {
+                                   logprobs_take(&generation->logprobs), reason, &generation->usage))) {
     buffer_free(&body);
     fail_memory(generation);
     return;

@@ -133,7 +133,10 @@ static void post(struct mailbox *mailbox, const struct engine_event *event) {
   *copy = (struct mailbox_event){.has_token = event->has_token,
                                  .sampled = event->sampled,
                                  .finish = event->finish,
-                                 .completion_tokens = event->completion_tokens};
+                                 .completion_tokens = event->completion_tokens,
+                                 .cached_tokens = event->cached_tokens,
+                                 .drafted_tokens = event->drafted_tokens,
+                                 .draft_accepted = event->draft_accepted};
   mailbox->ended = event->finish != FINISH_NONE;
   if (event->error) mailbox->error = *event->error;
   if (mailbox->ended || reserve(posted)) return;

@@ -32,7 +32,7 @@ struct mailbox_event {
   bool has_token;
   struct sampled sampled;
   enum finish finish;
-  uint32_t completion_tokens;
+  uint32_t completion_tokens, cached_tokens, drafted_tokens, draft_accepted; /* as in struct engine_event */
 };
 
 /* All events since the last call, in order; valid until the next call or mailbox_close. `error` belongs to an event

@@ -19,9 +19,12 @@ int completion_identify(struct completion_identity *identity, enum completion_en
 }
 
 static json_t *usage_json(const struct completion_usage *usage) {
-  return json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)usage->prompt_tokens, "completion_tokens",
-                   (json_int_t)usage->completion_tokens, "total_tokens",
-                   (json_int_t)usage->prompt_tokens + (json_int_t)usage->completion_tokens);
+  return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I, s:I}}", "prompt_tokens", (json_int_t)usage->prompt_tokens,
+                   "completion_tokens", (json_int_t)usage->completion_tokens, "total_tokens",
+                   (json_int_t)usage->prompt_tokens + (json_int_t)usage->completion_tokens, "prompt_tokens_details",
+                   "cached_tokens", (json_int_t)usage->cached_tokens, "completion_tokens_details",
+                   "accepted_prediction_tokens", (json_int_t)usage->draft_accepted, "rejected_prediction_tokens",
+                   (json_int_t)usage->drafted_tokens - (json_int_t)usage->draft_accepted);
 }
 
 static json_t *envelope(const struct completion_identity *identity, const char *object, json_t *choices) {

@@ -17,6 +17,8 @@ struct completion_identity {
 
 struct completion_usage {
   uint32_t prompt_tokens, completion_tokens;
+  uint32_t cached_tokens;                  /* of the prompt, taken from the prefix cache */
+  uint32_t drafted_tokens, draft_accepted; /* proposed by speculative decoding, and confirmed by the model */
 };
 
 /* A new id; -1 if the system has no random bytes. */

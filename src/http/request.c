@@ -75,6 +75,9 @@ static void parse_length(struct fields *fields, struct completion_request *reque
   if (request->endpoint == ENDPOINT_CHAT) field_integer(fields, "max_completion_tokens", 1, UINT32_MAX, &tokens);
   request->max_tokens = (uint32_t)tokens;
   field_boolean(fields, "ignore_eos", &request->ignore_eos);
+  bool cache_prompt = true;
+  field_boolean(fields, "cache_prompt", &cache_prompt);
+  request->ignore_cache = !cache_prompt;
   int64_t choices = 1;
   field_integer(fields, "n", INT64_MIN, INT64_MAX, &choices);
   if (choices != 1) fail(fields, "unsupported", "n", "'n' must be 1: one choice a request");

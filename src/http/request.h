@@ -22,6 +22,7 @@ enum { REQUEST_MAX_STOPS = 16, REQUEST_MAX_STOP_BYTES = 1024, REQUEST_DEFAULT_CO
 struct completion_request {
   enum completion_endpoint endpoint;
   bool stream, include_usage, ignore_eos;
+  bool ignore_cache;        /* "cache_prompt": false */
   bool has_seed;            /* false: sampling.seed is to be drawn */
   uint32_t max_tokens;      /* 0: until the context is full */
   struct sampling sampling; /* owns its bias */

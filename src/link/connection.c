@@ -327,6 +327,18 @@ static void received_segment(struct connection *connection, struct transfer *tra
   if (code) fail(connection, &error);
 }
 
+/* Accounts for the time in which frames were on their way out, once none is. */
+static void note_sent(struct connection *connection, uint64_t now) {
+  if (sending(connection) || connection->held) return;
+  pthread_mutex_lock(&connection->hub->mutex);
+  if (connection->sending_since && !connection->queue) {
+    /* A frame may have been queued after `now` was read. */
+    if (now > connection->sending_since) connection->statistics.sending += seconds(now - connection->sending_since);
+    connection->sending_since = 0;
+  }
+  pthread_mutex_unlock(&connection->hub->mutex);
+}
+
 void connection_completed(struct connection *connection, struct transfer *transfer, uint64_t now) {
   if (transfer->sending) {
     struct segment *segment = transfer->segment;
@@ -339,7 +351,10 @@ void connection_completed(struct connection *connection, struct transfer *transf
     if (connection->state != STATE_CONNECTING) connection_lost(connection, transfer->reason);
     return;
   }
-  if (transfer->sending) return;
+  if (transfer->sending) {
+    note_sent(connection, now);
+    return;
+  }
   /* The peer's first words can be read before the news that the connection is there. */
   if (connection->state == STATE_CONNECTING) connection_connected(connection, now);
   switch (connection->state) {

@@ -495,6 +495,7 @@ int link_send(struct link_hub *hub, uint64_t link, uint16_t type, uint64_t epoch
   pthread_mutex_lock(&hub->mutex);
   code = check_send(hub, link, header.length, &connection, error); /* it may have gone down meanwhile */
   if (!code) {
+    if (!connection->sending_since) connection->sending_since = clock_nanoseconds();
     *connection->queue_tail = first;
     connection->queue_tail = &last->next;
     connection->queued += hub_cost(header.length);

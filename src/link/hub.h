@@ -65,6 +65,7 @@ struct connection {
   uint64_t queued;                     /* cost of the frames in `queue` */
   uint64_t unread;                     /* cost of the frames among the hub's events */
   struct link_statistics statistics;
+  uint64_t sending_since;                   /* when frames began to be on their way out; 0: none is */
   struct event_node *up_event, *down_event; /* allocated beforehand: these must not fail */
 
   /* The hub's thread only. */

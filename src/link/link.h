@@ -19,7 +19,7 @@
 #include "base/error.h"
 
 enum {
-  LINK_PROTOCOL = 1, /* version of frames and messages; peers must have the same */
+  LINK_PROTOCOL = 2, /* version of frames and messages; peers must have the same */
   LINK_KEY_BYTES = 32,
   LINK_SMALL_FRAME = 2 * 1024 * 1024 /* payload limit until link_set_limit: every message but WORK and RESULT fits */
 };
@@ -92,6 +92,7 @@ void link_event_free(struct link_event *event);
 struct link_statistics {
   uint64_t bytes_sent, bytes_received, frames_sent, frames_received;
   double round_trip; /* seconds, of the last heartbeat and its echo; 0 before the first */
+  double sending;    /* seconds in which frames were on their way out: from link_send to the end of the transmission */
 };
 bool link_statistics(struct link_hub *hub, uint64_t link, struct link_statistics *statistics);
 

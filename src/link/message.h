@@ -89,7 +89,9 @@ struct message_fail {
  * and how long each stage took. */
 enum { MESSAGE_MAX_STAGES = 64 };
 struct stage_timing {
-  float compute, wait; /* seconds: in its layers; idle since it finished the micro-batch before */
+  /* Seconds: in its layers; idle since it finished the micro-batch before; and, of the frames that it sent since its
+   * last report, from being handed to the link to the end of their transmission. */
+  float compute, wait, transfer;
 };
 struct message_work {
   uint64_t number; /* of the micro-batch within the epoch, rising by one */

@@ -10,7 +10,7 @@
 
 enum {
   WORK_HEAD = 8 + 4 * 5, /* number, hidden, timing_count, span_count, tokens, outputs */
-  TIMING = 8,
+  TIMING = 12,
   SPAN = 4 * 4 + 8
 };
 
@@ -29,6 +29,7 @@ static void encode_timings(struct buffer *out, const struct stage_timing *timing
   for (uint32_t i = 0; i < count; i++) {
     writer_float(out, timings[i].compute);
     writer_float(out, timings[i].wait);
+    writer_float(out, timings[i].transfer);
   }
 }
 
@@ -73,8 +74,11 @@ static int decode_timings(struct reader *reader, const char *message, struct sta
   for (uint32_t i = 0; i < count; i++) {
     timings[i].compute = reader_float(reader);
     timings[i].wait = reader_float(reader);
-    if (!isfinite(timings[i].compute) || timings[i].compute < 0 || !isfinite(timings[i].wait) || timings[i].wait < 0)
-      return kj_fail(error, KJ_INVALID, "a %s message has an impossible duration", message);
+    timings[i].transfer = reader_float(reader);
+    const float seconds[] = {timings[i].compute, timings[i].wait, timings[i].transfer};
+    for (int k = 0; k < 3; k++)
+      if (!isfinite(seconds[k]) || seconds[k] < 0)
+        return kj_fail(error, KJ_INVALID, "a %s message has an impossible duration", message);
   }
   return 0;
 }

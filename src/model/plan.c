@@ -75,6 +75,9 @@ static int check_load(const struct config *config, const struct plan_request *re
     return kj_fail(error, KJ_INVALID, "a context of %" PRIu32 " tokens: the model is made for at most %" PRIu32,
                    request->context, config->max_positions);
   if (!request->parallel) return kj_fail(error, KJ_INVALID, "0 parallel sequences: at least 1 is needed");
+  if (request->micro_batches > PLAN_MAX_MICRO_BATCHES)
+    return kj_fail(error, KJ_INVALID, "%" PRIu32 " micro-batches: at most %d are possible", request->micro_batches,
+                   (int)PLAN_MAX_MICRO_BATCHES);
   if (request->max_batch_tokens > MAX_BATCH_TOKENS)
     return kj_fail(error, KJ_INVALID, "micro-batches of %" PRIu32 " tokens: at most %d are possible",
                    request->max_batch_tokens, MAX_BATCH_TOKENS);
@@ -163,15 +166,18 @@ static int costs_layers(struct costs *costs, const struct config *config, const 
   return 0;
 }
 
-/* Working set of node i. Hidden states three times: the frame they came in, the rows that are computed with, and the
- * segments that take them on. */
+uint32_t plan_in_flight(size_t stage_count, uint32_t micro_batches) { return stage_count > 1 ? micro_batches + 1 : 1; }
+
+/* Working set of node i. Hidden states of all micro-batches in flight, which may lie at one node, and two copies of
+ * one: the rows that are computed with, and the segments that take them on. */
 static void costs_working(struct split_node *cost, const struct plan *plan, size_t i, const struct config *config,
                           uint32_t rows) {
   uint32_t threads = plan->nodes[i].threads ? plan->nodes[i].threads : PLAN_DEFAULT_THREADS;
   uint32_t columns = plan_max_columns(config);
   uint64_t hidden = multiply(rows, multiply(config->hidden, sizeof(float)));
   cost->working =
-      add(backend_cpu_scratch_bytes(threads, rows, columns), multiply(plan->stage_count > 1 ? 3 : 1, hidden));
+      add(backend_cpu_scratch_bytes(threads, rows, columns),
+          multiply(plan->stage_count > 1 ? plan_in_flight(plan->stage_count, plan->micro_batches) + 2 : 1, hidden));
   if (i == 0) cost->working = add(cost->working, plan_head_bytes(config, rows));
   cost->stage_working =
       add(plan_activation_bytes(config, rows), multiply(plan->kv_blocks, (uint64_t)PLAN_LEDGER_BLOCK_BYTES));
@@ -229,7 +235,15 @@ static int plan_pool(struct plan *plan, struct costs *costs, const struct config
                      const struct plan_request *request, struct kj_error *error) {
   plan->context = request->context ? request->context : config->max_positions;
   plan->parallel = request->parallel;
-  uint64_t blocks = multiply(plan->parallel, ((uint64_t)plan->context + KV_BLOCK - 1) / KV_BLOCK);
+  plan->micro_batches = request->micro_batches ? request->micro_batches : (uint32_t)plan->stage_count;
+  uint64_t context_blocks = ((uint64_t)plan->context + KV_BLOCK - 1) / KV_BLOCK;
+  uint64_t blocks = multiply(plan->parallel, context_blocks);
+  if (request->kv_tokens) blocks = ((uint64_t)request->kv_tokens + KV_BLOCK - 1) / KV_BLOCK;
+  if (blocks < context_blocks)
+    return kj_fail(error, KJ_INVALID,
+                   "a KV pool of %" PRIu32 " tokens cannot hold one sequence of %" PRIu32
+                   " tokens: enlarge the pool or lower the context",
+                   request->kv_tokens, plan->context);
   if (blocks > UINT32_MAX)
     return kj_fail(error, KJ_INVALID,
                    "%" PRIu32 " sequences of %" PRIu32 " tokens need %" PRIu64 " KV blocks: too many", plan->parallel,

@@ -1,9 +1,10 @@
 /* The split of a model's layers over nodes, with exact peak memory, before a weight is read.
  *
  * Peak of a node = its weights (on the lead also embedding, final norm and head)
- *                + its KV pool: parallel · ceil(context / KV_BLOCK) blocks for each of its layers
- *                + its working set: the engine's scratch memory, the stage's activations and ledger, hidden states that
- *                  are being received, computed and sent, on the lead logits and the sampler's tables
+ *                + its KV pool for each of its layers: parallel · ceil(context / KV_BLOCK) blocks, or as asked for
+ *                + its working set: the engine's scratch memory, the stage's activations and ledger, hidden states of
+ *                  the micro-batches in flight, received, computed and sent, on the lead logits and the sampler's
+ * tables
  *                + the runtime: PLAN_RUNTIME_BYTES, and 8 bytes of page table for every 4-KiB page of the above.
  *
  * The automatic split minimises the time of the slowest stage, a stage's time being the bytes of weights that a decode
@@ -22,6 +23,8 @@
 
 enum {
   PLAN_MAX_NODES = 64,
+  PLAN_MAX_MICRO_BATCHES = 128,
+  PLAN_MAX_IN_FLIGHT = PLAN_MAX_MICRO_BATCHES + 1,
   PLAN_DEFAULT_BATCH_TOKENS = 512,
   PLAN_DEFAULT_THREADS = 64,
   /* What a process needs besides its model: the program and its libraries, tokenizer, HTTP, message buffers,
@@ -43,6 +46,8 @@ struct plan_request {
   size_t split_count;
   uint32_t context;          /* tokens of one sequence; 0: the model's own maximum, which it may not exceed */
   uint32_t parallel;         /* sequences at once, at least 1 */
+  uint32_t kv_tokens;        /* of the KV pool, at least one context; 0: parallel · context */
+  uint32_t micro_batches;    /* that sequences are dealt into; 0: one for each stage */
   uint32_t max_batch_tokens; /* rows of a micro-batch; 0: PLAN_DEFAULT_BATCH_TOKENS */
   bool head_on_last;         /* also the last node holds embedding, norm and head (it does not compute with them) */
 };
@@ -58,7 +63,8 @@ struct plan_stage {
 
 struct plan {
   uint32_t layers;
-  uint32_t context, parallel, kv_blocks;  /* blocks of a node's pool: parallel · ceil(context / KV_BLOCK) */
+  uint32_t context, parallel, kv_blocks;  /* blocks of a node's pool */
+  uint32_t micro_batches;                 /* in flight at most: one more, if there are several stages */
   uint64_t kv_bytes_per_token;            /* of all layers */
   uint64_t total_weights;                 /* of the checkpoint, each tensor once */
   uint64_t smallest_layer, largest_layer; /* bytes of weights */
@@ -92,6 +98,9 @@ enum { PLAN_LEDGER_BLOCK_BYTES = KV_BLOCK * 4 + 32 };
 /* Bytes of the lead's ends of the model: embedded rows [hidden], and rows [vocabulary] of 4-byte numbers: two tiles of
  * PLAN_LOGIT_ROWS logits, and PLAN_SAMPLER_ROWS tables of the sampler. */
 uint64_t plan_head_bytes(const struct config *config, uint32_t max_batch_tokens);
+/* Micro-batches that may be in flight: one more than running sequences are dealt into, so that no stage waits for the
+ * lead to have sampled; on a single node one. */
+uint32_t plan_in_flight(size_t stage_count, uint32_t micro_batches);
 enum { PLAN_LOGIT_ROWS = 8, PLAN_SAMPLER_ROWS = 5 };
 /* No matrix of the model has a longer input: max_columns of backend_cpu_create. */
 uint32_t plan_max_columns(const struct config *config);

@@ -44,7 +44,9 @@ static void print_summary(const struct plan *plan, FILE *file) {
           plan->layers == 1 ? "" : "s", layer_size_text(plan->smallest_layer).text);
   if (plan->largest_layer > plan->smallest_layer) fprintf(file, " to %s", layer_size_text(plan->largest_layer).text);
   fprintf(file, ", %g KiB of KV a token\n", (double)plan->kv_bytes_per_token / 1024);
-  fprintf(file, "%" PRIu32 " sequence%s of %" PRIu32 " tokens: %" PRIu32 " KV blocks of %d positions on each node\n\n",
+  fprintf(file,
+          "%" PRIu32 " sequence%s of up to %" PRIu32 " tokens: %" PRIu32
+          " KV blocks of %d positions on each node; what they leave free is the prefix cache\n\n",
           plan->parallel, plan->parallel == 1 ? "" : "s", plan->context, plan->kv_blocks, KV_BLOCK);
 }
 
@@ -182,13 +184,13 @@ int plan_print_json(const struct plan *plan, FILE *file, struct kj_error *error)
       json_decref(nodes);
       return kj_fail_memory(error, "the plan's JSON");
     }
-  json_t *root = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "fits", (int)fits, "layers",
-                           (json_int_t)plan->layers, "context", (json_int_t)plan->context, "parallel",
-                           (json_int_t)plan->parallel, "kv_block_positions", (json_int_t)KV_BLOCK, "kv_blocks",
-                           (json_int_t)plan->kv_blocks, "kv_bytes_per_token", (json_int_t)plan->kv_bytes_per_token,
-                           "total_weights_bytes", (json_int_t)plan->total_weights, "smallest_layer_bytes",
-                           (json_int_t)plan->smallest_layer, "largest_layer_bytes", (json_int_t)plan->largest_layer,
-                           "shard_count", (json_int_t)plan->shard_count, "nodes", nodes);
+  json_t *root = json_pack(
+      "{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "fits", (int)fits, "layers",
+      (json_int_t)plan->layers, "context", (json_int_t)plan->context, "parallel", (json_int_t)plan->parallel,
+      "micro_batches", (json_int_t)plan->micro_batches, "kv_block_positions", (json_int_t)KV_BLOCK, "kv_blocks",
+      (json_int_t)plan->kv_blocks, "kv_bytes_per_token", (json_int_t)plan->kv_bytes_per_token, "total_weights_bytes",
+      (json_int_t)plan->total_weights, "smallest_layer_bytes", (json_int_t)plan->smallest_layer, "largest_layer_bytes",
+      (json_int_t)plan->largest_layer, "shard_count", (json_int_t)plan->shard_count, "nodes", nodes);
   if (!root)
     code = kj_fail_memory(error, "the plan's JSON");
   else if (json_dumpf(root, file, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) || fputc('\n', file) == EOF)

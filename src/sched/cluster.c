@@ -11,6 +11,12 @@
 /* Seconds between attempts to reach a node, and, rising from there, between epochs that fail one after the other. */
 static const double RETRY_INTERVAL = 0.5, LONGEST_RETRY_INTERVAL = 5;
 
+/* The result of a micro-batch that is on its way. */
+struct expected {
+  uint64_t number;
+  uint32_t outputs;
+};
+
 struct cluster {
   struct cluster_options options;
   struct link_hub *hub;
@@ -21,8 +27,8 @@ struct cluster {
   bool failed;                      /* reported; nothing more happens until cluster_begin */
   double retry_interval;            /* before the next epoch */
   uint32_t hidden;
-  uint64_t expected_number;
-  uint32_t expected_outputs;
+  struct expected *expected; /* ring: results that are to come, the next one first */
+  uint32_t expected_first, expected_count;
 };
 
 int cluster_open(struct cluster **result, const struct cluster_options *options, struct kj_error *error) {
@@ -32,8 +38,9 @@ int cluster_open(struct cluster **result, const struct cluster_options *options,
   cluster->options = *options;
   cluster->count = options->count;
   cluster->nodes = calloc(options->count, sizeof *cluster->nodes);
-  if (!cluster->nodes) {
-    free(cluster);
+  cluster->expected = calloc(PLAN_MAX_IN_FLIGHT, sizeof *cluster->expected);
+  if (!cluster->nodes || !cluster->expected) {
+    cluster_close(cluster);
     return kj_fail_memory(error, "the cluster");
   }
   for (size_t i = 0; i < options->count; i++) cluster->nodes[i].address = options->addresses[i];
@@ -51,6 +58,7 @@ int cluster_open(struct cluster **result, const struct cluster_options *options,
 void cluster_close(struct cluster *cluster) {
   if (!cluster) return;
   if (cluster->hub) link_hub_close(cluster->hub);
+  free(cluster->expected);
   free(cluster->nodes);
   free(cluster);
 }
@@ -82,6 +90,7 @@ void cluster_begin(struct cluster *cluster) {
   if (cluster->epoch) cluster->retry_interval = fmin(2 * cluster->retry_interval, LONGEST_RETRY_INTERVAL);
   cluster->epoch++;
   cluster->introduced = cluster->assigned = cluster->ready = cluster->failed = false;
+  cluster->expected_count = 0;
 }
 
 static struct cluster_node *find_node(struct cluster *cluster, uint64_t link) {
@@ -151,15 +160,19 @@ static int handle_result(struct cluster *cluster, const struct cluster_node *nod
                          struct cluster_event *event, struct kj_error *error) {
   if (!cluster->ready || node != &cluster->nodes[cluster->count - 1])
     return kj_fail(error, KJ_INVALID, "a result that nobody waits for");
-  int code = message_decode_result(&event->result, frame->payload, frame->length, cluster->hidden,
-                                   cluster->expected_outputs, error);
+  if (cluster->expected_count == 0) return kj_fail(error, KJ_INVALID, "a result, with no micro-batch on its way");
+  const struct expected *next = &cluster->expected[cluster->expected_first];
+  int code =
+      message_decode_result(&event->result, frame->payload, frame->length, cluster->hidden, next->outputs, error);
   if (code) return code;
-  if (event->result.number != cluster->expected_number) {
+  if (event->result.number != next->number) {
     code = kj_fail(error, KJ_INVALID, "the result of micro-batch %llu instead of %llu",
-                   (unsigned long long)event->result.number, (unsigned long long)cluster->expected_number);
+                   (unsigned long long)event->result.number, (unsigned long long)next->number);
     message_free_result(&event->result);
     return code;
   }
+  cluster->expected_first = (cluster->expected_first + 1) % PLAN_MAX_IN_FLIGHT;
+  cluster->expected_count--;
   event->kind = CLUSTER_RESULT;
   return 0;
 }
@@ -325,8 +338,8 @@ int cluster_assign(struct cluster *cluster, const struct plan *plan, const struc
 }
 
 void cluster_expect(struct cluster *cluster, uint64_t number, uint32_t outputs) {
-  cluster->expected_number = number;
-  cluster->expected_outputs = outputs;
+  uint32_t place = (cluster->expected_first + cluster->expected_count++) % PLAN_MAX_IN_FLIGHT;
+  cluster->expected[place] = (struct expected){number, outputs};
 }
 
 int cluster_send(struct cluster *cluster, const struct message_work *work, struct kj_error *error) {

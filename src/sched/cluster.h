@@ -72,7 +72,8 @@ double cluster_next_retry(const struct cluster *cluster);
 
 /* Sends a micro-batch with the lead's hidden states [tokens, hidden] to stage 1. */
 int cluster_send(struct cluster *cluster, const struct message_work *work, struct kj_error *error);
-/* The number of rows that the next result must have; set before cluster_send's micro-batch can come back. */
+/* Results come in the order of these calls, each with that number of rows; at most PLAN_MAX_IN_FLIGHT are waited for.
+ * Called before cluster_send's micro-batch can come back. */
 void cluster_expect(struct cluster *cluster, uint64_t number, uint32_t outputs);
 
 /* Tells every node that is connected to end, because the cluster could not be formed. False while connections are still

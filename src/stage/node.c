@@ -43,6 +43,7 @@ struct node {
   bool assigned, downstream_up, ready;
   uint64_t next_number;
   double warm_seconds, last_finished_at;
+  double sending_reported; /* of the downstream link's statistics */
   struct kj_error stop_reason;
   bool told_to_stop;
 
@@ -108,6 +109,7 @@ static void end_epoch(struct node *node) {
   node->assigned = node->downstream_up = node->ready = false;
   node->next_number = 0;
   node->last_finished_at = 0;
+  node->sending_reported = 0;
   if (node->stage) stage_reset(node->stage);
 }
 
@@ -308,6 +310,15 @@ static int pass_on(struct node *node, struct message_work *work, struct kj_error
   return code;
 }
 
+/* Seconds that frames were on their way downstream since the last call. */
+static float transfer_seconds(struct node *node) {
+  struct link_statistics statistics;
+  if (!link_statistics(node->hub, node->downstream, &statistics)) return 0;
+  double new_ones = statistics.sending - node->sending_reported;
+  node->sending_reported = statistics.sending;
+  return new_ones > 0 ? (float)new_ones : 0;
+}
+
 static int compute(struct node *node, const struct link_event *frame, struct kj_error *error) {
   if (!node->ready || frame->link != node->upstream.link)
     return kj_fail(error, KJ_INVALID, "a micro-batch from %s, which is not the previous stage", frame->peer);
@@ -328,6 +339,7 @@ static int compute(struct node *node, const struct link_event *frame, struct kj_
       work.timings[work.timing_count++] = (struct stage_timing){
           .compute = (float)(end - begin),
           .wait = node->last_finished_at > 0 ? (float)(begin - node->last_finished_at) : 0,
+          .transfer = transfer_seconds(node),
       };
     node->last_finished_at = end;
     code = pass_on(node, &work, error);
