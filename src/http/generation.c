@@ -13,7 +13,7 @@ struct generation {
   struct generation *previous, *next;
   struct connection *connection;
   struct completion_identity identity;
-  double arrived, last_token; /* seconds; last_token 0: none yet */
+  double arrived; /* seconds */
 
   struct preparation *preparation;    /* while it is in work; the preparer's */
   struct completion_request *request; /* from then on */
@@ -143,6 +143,12 @@ void generation_start(struct generation_service *service, struct connection *con
   preparer_submit(service->preparer, preparation);
 }
 
+static int retry_after(struct engine *engine) {
+  uint32_t seconds = engine_retry_after(engine);
+  if (seconds == 0) return 1;
+  return seconds > INT32_MAX ? INT32_MAX : (int)seconds;
+}
+
 static int submit(struct generation *generation, const struct token_list *tokens, struct api_error *error) {
   struct generation_service *service = generation->service;
   struct completion_request *request = generation->request;
@@ -163,7 +169,7 @@ static int submit(struct generation *generation, const struct token_list *tokens
     api_fail_from(error, &cause);
     /* The one thing that an engine does not support about a valid request is its length. */
     if (cause.code == KJ_UNSUPPORTED) error->code = "context_length_exceeded";
-    if (cause.code == KJ_BUSY) error->retry_after = (int)engine_retry_after(service->engine);
+    if (cause.code == KJ_BUSY) error->retry_after = retry_after(service->engine);
     return -1;
   }
   generation->mailbox = mailbox;
@@ -212,15 +218,6 @@ void generation_prepared(struct preparation *preparation) {
     begin_stream(generation);
 }
 
-static void observe_token(struct generation *generation) {
-  double now = clock_seconds();
-  if (generation->last_token == 0)
-    histogram_observe(&generation->service->metrics->first_token, now - generation->arrived);
-  else
-    histogram_observe(&generation->service->metrics->inter_token, now - generation->last_token);
-  generation->last_token = now;
-}
-
 static void take_usage(struct completion_usage *usage, const struct mailbox_event *event) {
   usage->completion_tokens = event->completion_tokens;
   usage->cached_tokens = event->cached_tokens;
@@ -233,8 +230,9 @@ static const char *consume(struct generation *generation, const struct mailbox_e
   for (size_t i = 0; i < count; i++) {
     const struct mailbox_event *event = &events[i];
     bool has_text = event->has_token && event->finish != FINISH_EOS;
+    if (event->has_token && generation->usage.completion_tokens == 0)
+      histogram_observe(&generation->service->metrics->first_token, clock_seconds() - generation->arrived);
     take_usage(&generation->usage, event);
-    if (event->has_token) observe_token(generation);
     if (has_text) {
       if (generation->request->sampling.top_logprobs >= 0) logprobs_add(&generation->logprobs, &event->sampled);
       if (detokenizer_push(generation->detokenizer, event->sampled.token, &generation->text)) {

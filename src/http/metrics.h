@@ -17,14 +17,15 @@ struct metrics {
     int status;
     uint64_t count;
   } responses[METRICS_STATUSES];
-  struct histogram first_token; /* seconds from the request's last byte to its first token */
-  struct histogram inter_token; /* seconds between tokens of a request */
-  uint64_t clients_left;        /* requests whose client left before the end */
+  /* Seconds from a request's last byte to its first token's reaching the loop: what the engine's own histogram of the
+   * first token has, and parsing, template and tokenizer before it. */
+  struct histogram first_token;
+  uint64_t clients_left; /* requests whose client left before the end */
 };
 
 void metrics_count_response(struct metrics *metrics, int status);
-void metrics_write(const struct metrics *metrics, const struct engine_status *status, size_t connections,
-                   struct buffer *out);
+void metrics_write(const struct metrics *metrics, const struct engine_status *status, const char *model_name,
+                   size_t connections, struct buffer *out);
 
 /* "ready", "loading"… */
 const char *engine_state_name(enum engine_state state);

@@ -85,7 +85,8 @@ static void get_health(struct call *call) {
 static void get_metrics(struct call *call) {
   struct engine_status *status = get_status(call->router);
   struct buffer text = {0};
-  if (status) metrics_write(call->router->metrics, status, connections_count(call->router->connections), &text);
+  const struct router *router = call->router;
+  if (status) metrics_write(router->metrics, status, router->model_name, connections_count(router->connections), &text);
   if (status && !buffer_failed(&text)) {
     connection_respond(call->connection, 200, "text/plain; version=0.0.4; charset=utf-8", NULL, text.data, text.length);
   } else {

@@ -32,6 +32,9 @@ struct engine {
   struct kj_error failure;
   enum engine_state state;
   char reason[200];
+  const char *full; /* or NULL */
+  uint32_t retry_after;
+  struct fake_savings savings;
   uint64_t counts[FAKE_COUNTS];
 };
 
@@ -67,7 +70,11 @@ static void serve(struct engine *engine, struct job *job) {
   const struct request *request = &job->request;
   size_t room = engine->settings.context - request->token_count;
   size_t limit = request->max_tokens && request->max_tokens < room ? request->max_tokens : room;
-  struct engine_event event = {.request = job->id, .prompt_tokens = (uint32_t)request->token_count};
+  struct engine_event event = {.request = job->id,
+                               .prompt_tokens = (uint32_t)request->token_count,
+                               .cached_tokens = engine->savings.cached_tokens,
+                               .drafted_tokens = engine->savings.drafted_tokens,
+                               .draft_accepted = engine->savings.draft_accepted};
   struct engine_event prefill = event;
   prefill.prefilled = event.prompt_tokens;
   send(engine, job, &prefill);
@@ -179,6 +186,19 @@ void fake_engine_set_failure(struct engine *engine, enum kj_code code, const cha
   pthread_mutex_unlock(&engine->lock);
 }
 
+void fake_engine_set_full(struct engine *engine, const char *message, uint32_t seconds) {
+  pthread_mutex_lock(&engine->lock);
+  engine->full = message;
+  engine->retry_after = seconds;
+  pthread_mutex_unlock(&engine->lock);
+}
+
+void fake_engine_set_savings(struct engine *engine, const struct fake_savings *savings) {
+  pthread_mutex_lock(&engine->lock);
+  engine->savings = *savings;
+  pthread_mutex_unlock(&engine->lock);
+}
+
 void fake_engine_set_state(struct engine *engine, enum engine_state state, const char *reason) {
   pthread_mutex_lock(&engine->lock);
   engine->state = state;
@@ -219,6 +239,11 @@ int engine_submit(struct engine *engine, const struct request *request, uint64_t
     pthread_mutex_unlock(&engine->lock);
     return kj_fail(error, KJ_CANCELLED, "the engine is stopping");
   }
+  if (engine->full) {
+    int code = kj_fail(error, KJ_BUSY, "%s", engine->full);
+    pthread_mutex_unlock(&engine->lock);
+    return code;
+  }
   struct job *job = calloc(1, sizeof *job);
   if (!job) abort();
   job->request = *request;
@@ -252,6 +277,13 @@ void engine_cancel(struct engine *engine, uint64_t id) {
 
 const struct config *engine_config(const struct engine *engine) { return &engine->config; }
 uint32_t engine_context(const struct engine *engine) { return engine->settings.context; }
+
+uint32_t engine_retry_after(struct engine *engine) {
+  pthread_mutex_lock(&engine->lock);
+  uint32_t seconds = engine->retry_after;
+  pthread_mutex_unlock(&engine->lock);
+  return seconds;
+}
 
 void engine_get_status(struct engine *engine, struct engine_status *status) {
   pthread_mutex_lock(&engine->lock);

@@ -21,6 +21,13 @@ void fake_engine_pause_before(struct engine *engine, int index);
 void fake_engine_resume(struct engine *engine);
 /* Instead of an end token: an error. */
 void fake_engine_set_failure(struct engine *engine, enum kj_code code, const char *message);
+/* Requests are refused with this until the message is NULL. */
+void fake_engine_set_full(struct engine *engine, const char *message, uint32_t retry_after);
+/* What the events of requests report besides their tokens. */
+struct fake_savings {
+  uint32_t cached_tokens, drafted_tokens, draft_accepted;
+};
+void fake_engine_set_savings(struct engine *engine, const struct fake_savings *savings);
 void fake_engine_set_state(struct engine *engine, enum engine_state state, const char *reason);
 
 enum fake_count { FAKE_SUBMITTED, FAKE_PAUSED, FAKE_CANCELLED, FAKE_ENDED, FAKE_COUNTS };

@@ -199,6 +199,45 @@ static void h2_characters_are_never_cut(void **state) {
   expect(serve, chat_path, "", text, "stop");
 }
 
+static json_int_t detail_of(const json_t *object, const char *details, const char *field) {
+  const json_t *value = json_object_get(json_object_get(json_object_get(object, "usage"), details), field);
+  assert_true(json_is_integer(value));
+  return json_integer_value(value);
+}
+
+/* In OpenAI's fields for cached prompts and for predictions. */
+static void usage_tells_what_was_saved(void **state) {
+  struct serve_fake *serve = *state;
+  static const struct fake_savings none = {0}, some = {40, 12, 9};
+  serve_fake_say(serve, "Hello, world");
+  const char *const paths[] = {chat_path, completions_path};
+  for (size_t i = 0; i < 4; i++) {
+    const struct fake_savings *savings = i < 2 ? &none : &some;
+    fake_engine_set_savings(serve->engine, savings);
+    json_t *whole = ask(serve, paths[i % 2], "");
+    json_t *events = ask_stream(serve, paths[i % 2], "\"stream_options\":{\"include_usage\":true}");
+    const json_t *answers[] = {whole, json_array_get(events, json_array_size(events) - 1)};
+    for (size_t j = 0; j < 2; j++) {
+      assert_int_equal(detail_of(answers[j], "prompt_tokens_details", "cached_tokens"), savings->cached_tokens);
+      assert_int_equal(detail_of(answers[j], "completion_tokens_details", "accepted_prediction_tokens"),
+                       savings->draft_accepted);
+      assert_int_equal(detail_of(answers[j], "completion_tokens_details", "rejected_prediction_tokens"),
+                       savings->drafted_tokens - savings->draft_accepted);
+    }
+    json_decref(whole);
+    json_decref(events);
+  }
+}
+
+static void cache_prompt_reaches_the_engine(void **state) {
+  struct serve_fake *serve = *state;
+  serve_fake_say(serve, "x");
+  json_decref(ask(serve, chat_path, ""));
+  assert_false(fake_engine_last(serve->engine).ignore_cache);
+  json_decref(ask(serve, chat_path, "\"cache_prompt\":false"));
+  assert_true(fake_engine_last(serve->engine).ignore_cache);
+}
+
 static void h4_usage_only_when_asked(void **state) {
   struct serve_fake *serve = *state;
   size_t count = serve_fake_say(serve, "Hello, world");
@@ -368,6 +407,8 @@ int main(void) {
       cmocka_unit_test(submits_the_templates_prompt),
       cmocka_unit_test(submits_the_sampling),
       cmocka_unit_test(h2_characters_are_never_cut),
+      cmocka_unit_test(usage_tells_what_was_saved),
+      cmocka_unit_test(cache_prompt_reaches_the_engine),
       cmocka_unit_test(h4_usage_only_when_asked),
       cmocka_unit_test(h5_stop_strings),
       cmocka_unit_test(h5_a_stop_string_ends_the_work),

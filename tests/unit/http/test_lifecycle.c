@@ -164,6 +164,32 @@ static void errors_of_the_engine_reach_the_client(void **state) {
   client_close(client);
 }
 
+/* The queue is full: before any header of an answer, with the seconds after which another try may succeed. */
+static void a_full_queue_is_429(void **state) {
+  struct serve_fake *serve = *state;
+  static const struct {
+    uint32_t seconds;
+    const char *header;
+  } times[] = {{17, "17"}, {0, "1"}, {UINT32_MAX, "2147483647"}};
+  const char *const bodies[] = {plain, streamed};
+  for (size_t i = 0; i < 3; i++) {
+    fake_engine_set_full(serve->engine, "256 requests wait already", times[i].seconds);
+    for (size_t j = 0; j < 2; j++) {
+      struct http_reply reply = client_ask(serve->port, "POST", path, bodies[j]);
+      assert_memory_equal(reply.headers, "HTTP/1.1 429 Too Many Requests\r\n", 32);
+      assert_string_equal(http_reply_header(&reply, "Content-Type"), "application/json");
+      assert_string_equal(http_reply_header(&reply, "Retry-After"), times[i].header);
+      assert_non_null(strstr(buffer_text(&reply.body), "\"message\":\"256 requests wait already\""));
+      assert_non_null(strstr(buffer_text(&reply.body), "\"type\":\"rate_limit_error\""));
+      expect_error(&reply, 429, "rate_limit_exceeded");
+    }
+  }
+  fake_engine_set_full(serve->engine, NULL, 0);
+  struct http_reply reply = client_ask(serve->port, "POST", path, plain);
+  assert_int_equal(reply.status, 200);
+  http_reply_free(&reply);
+}
+
 /* A reader that does not read is dropped when too much waits for it, and its request is cancelled. */
 static void a_slow_reader_is_dropped(void **state) {
   (void)state;
@@ -285,6 +311,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(h16_health_while_every_slot_is_busy, start, stop),
       cmocka_unit_test_setup_teardown(c6_503_unless_a_token_can_go_round, start, stop),
       cmocka_unit_test_setup_teardown(errors_of_the_engine_reach_the_client, start, stop),
+      cmocka_unit_test_setup_teardown(a_full_queue_is_429, start, stop),
       cmocka_unit_test(a_slow_reader_is_dropped),
       cmocka_unit_test(c16_stop_ends_streams_with_an_error_event),
       cmocka_unit_test(a_server_may_stop_before_the_engine),

@@ -55,6 +55,7 @@ static void takes_defaults_from_generation_config(void **state) {
   assert_int_equal(request->sampling.top_logprobs, -1);
   assert_int_equal(request->max_tokens, 0);
   assert_false(request->has_seed || request->stream || request->ignore_eos || request->include_usage);
+  assert_false(request->ignore_cache);
   completion_request_free(request);
   request = taken(ENDPOINT_COMPLETIONS, "{\"prompt\":\"a\",\"temperature\":null,\"stop\":null,\"max_tokens\":null}");
   assert_int_equal(request->max_tokens, REQUEST_DEFAULT_COMPLETION_TOKENS);
@@ -76,7 +77,8 @@ static void takes_every_field(void **state) {
            "\"presence_penalty\":-1,\"frequency_penalty\":2,\"logit_bias\":{\"5\":-100,\"999\":1.5},\"seed\":-3,"
            "\"stop\":[\"a\",\"bc\"],\"max_tokens\":7,\"max_completion_tokens\":9.0,\"stream\":true,"
            "\"stream_options\":{\"include_usage\":true,\"other\":1},\"logprobs\":true,\"top_logprobs\":20,\"n\":1,"
-           "\"ignore_eos\":true,\"model\":\"any\",\"user\":\"x\",\"response_format\":{\"type\":\"text\"},"
+           "\"ignore_eos\":true,\"cache_prompt\":false,\"model\":\"any\",\"user\":\"x\",\"response_format\":{\"type\":"
+           "\"text\"},"
            "\"tool_choice\":\"auto\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],"
            "\"chat_template_kwargs\":{\"enable_thinking\":false}"));
   const struct sampling *sampling = &request->sampling;
@@ -90,7 +92,7 @@ static void takes_every_field(void **state) {
   assert_int_equal(request->stop_count, 2);
   assert_string_equal(request->stops[1], "bc");
   assert_int_equal(request->max_tokens, 9);
-  assert_true(request->stream && request->include_usage && request->ignore_eos);
+  assert_true(request->stream && request->include_usage && request->ignore_eos && request->ignore_cache);
   assert_int_equal(sampling->top_logprobs, 20);
   assert_int_equal(json_array_size(request->tools), 1);
   assert_true(json_is_false(json_object_get(request->template_variables, "enable_thinking")));
@@ -395,6 +397,7 @@ static void h13_wrong_types_and_missing_fields(void **state) {
       {"\"logprobs\":5", "logprobs"},
       {"\"top_logprobs\":5", "top_logprobs"},
       {"\"ignore_eos\":\"no\"", "ignore_eos"},
+      {"\"cache_prompt\":0", "cache_prompt"},
       {"\"model\":5", "model"},
       {"\"n\":2", "n"},
       {"\"tools\":{}", "tools"},
