@@ -33,6 +33,7 @@ void blocks_destroy(struct block_allocator *allocator) {
 
 uint32_t blocks_total(const struct block_allocator *allocator) { return allocator->count; }
 uint32_t blocks_free(const struct block_allocator *allocator) { return allocator->free_count; }
+uint32_t blocks_references(const struct block_allocator *allocator, uint32_t id) { return allocator->references[id]; }
 
 bool blocks_take(struct block_allocator *allocator, uint32_t count, uint32_t *ids) {
   if (count > allocator->free_count) return false;

@@ -15,6 +15,7 @@ int blocks_create(struct block_allocator **allocator, uint32_t count, struct kj_
 void blocks_destroy(struct block_allocator *allocator);
 uint32_t blocks_total(const struct block_allocator *allocator);
 uint32_t blocks_free(const struct block_allocator *allocator);
+uint32_t blocks_references(const struct block_allocator *allocator, uint32_t id);
 
 /* Takes `count` blocks with one reference each, or none and false if fewer are free. */
 bool blocks_take(struct block_allocator *allocator, uint32_t count, uint32_t *ids);

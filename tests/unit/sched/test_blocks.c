@@ -75,6 +75,7 @@ static void test_random_walk(void **state) {
         if (--references[id] == 0) used--;
     }
     assert_int_equal(blocks_free(allocator), COUNT - used);
+    assert_int_equal(blocks_references(allocator, id), references[id]);
   }
   blocks_destroy(allocator);
 }
