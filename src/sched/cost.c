@@ -45,14 +45,16 @@ static void observe(struct cost_line *line, double x, double y) {
 
 void cost_observe(struct cost_model *model, const struct batch *batch, double seconds) {
   if (batch->tokens == 0 || !isfinite(seconds) || seconds <= 0) return;
-  if (batch->tokens < COST_LARGE_BATCH) {
-    observe(&model->decode, batch->tokens, seconds);
-    return;
-  }
   double context = 0;
+  uint32_t longest = 0;
   for (uint32_t i = 0; i < batch->span_count; i++) {
     const struct span *span = &batch->spans[i];
     context += span->tokens * (span->first_position + span->tokens / 2.0);
+    if (span->tokens > longest) longest = span->tokens;
+  }
+  if (longest < COST_LARGE_SPAN) {
+    observe(&model->decode, batch->tokens, seconds);
+    return;
   }
   observe(&model->prefill, context / batch->tokens, seconds / batch->tokens);
 }

@@ -1,10 +1,11 @@
 /* What micro-batches cost, learned from those that came back.
  *
- * Two straight lines are fitted by least squares with exponential forgetting: seconds of a small micro-batch (decode)
- * over its rows, and seconds per row of a large one (prefill) over the mean context of its rows, because attention
- * grows with the context. Slopes are not below 0. They are taken from the cautious end of what noise leaves possible,
- * and until enough has been seen, with a spread of rows or contexts, guesses stand in that make no decision look better
- * than it is. The answers steer how work is cut, never what it computes. A model of zeros has seen nothing.
+ * Two straight lines are fitted by least squares with exponential forgetting: seconds of a micro-batch of short spans
+ * (decode, with its drafts) over its rows, and seconds per row of one with a long span (prefill) over the mean context
+ * of its rows, because attention grows with the context. Slopes are not below 0. They are taken from the cautious end
+ * of what noise leaves possible, and until enough has been seen, with a spread of rows or contexts, guesses stand in
+ * that make no decision look better than it is. The answers steer how work is cut, never what it computes. A model of
+ * zeros has seen nothing.
  */
 #ifndef KAIJU_SCHED_COST_H
 #define KAIJU_SCHED_COST_H
@@ -13,7 +14,9 @@
 
 #include "compute/batch.h"
 
-enum { COST_LARGE_BATCH = 48 /* rows from which on a micro-batch counts as prefill */ };
+enum {
+  COST_LARGE_SPAN = 48 /* rows of one sequence from which on a micro-batch counts as prefill; drafts are shorter */
+};
 
 struct cost_line {
   double weight, x, y, xx, xy, yy; /* decayed sums */

@@ -145,11 +145,22 @@ static void test_first_large_batch_is_no_interruption(void **state) {
 static void test_prefill_teaches_nothing_about_decode(void **state) {
   (void)state;
   struct cost_model model = {0};
-  for (uint32_t i = 0; i < 100; i++) observe(&model, COST_LARGE_BATCH + i, 0.020 + 0.001 * i);
+  for (uint32_t i = 0; i < 100; i++) observe(&model, COST_LARGE_SPAN + i, 0.020 + 0.001 * i);
   assert_true(cost_row_share(&model, 1) == 1);
   assert_true(model.decode.weight == 0);
-  observe(&model, COST_LARGE_BATCH - 1, 0.020);
+  observe(&model, COST_LARGE_SPAN - 1, 0.020);
   assert_true(model.decode.weight == 1);
+}
+
+static void test_many_short_spans_are_decode(void **state) {
+  (void)state;
+  struct cost_model model = {0};
+  struct span spans[8];
+  for (int i = 0; i < 8; i++) spans[i] = (struct span){.first_position = 1000, .tokens = 17};
+  const struct batch batch = {.span_count = 8, .tokens = 8 * 17, .spans = spans};
+  cost_observe(&model, &batch, 0.1);
+  assert_true(model.decode.weight == 1 && model.decode.x == 8 * 17);
+  assert_true(model.prefill.weight == 0);
 }
 
 int main(void) {
@@ -165,6 +176,7 @@ int main(void) {
       cmocka_unit_test(test_moments_of_interruption_and_nonsense_change_little),
       cmocka_unit_test(test_first_large_batch_is_no_interruption),
       cmocka_unit_test(test_prefill_teaches_nothing_about_decode),
+      cmocka_unit_test(test_many_short_spans_are_decode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
