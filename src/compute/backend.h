@@ -45,6 +45,9 @@ struct attention_shape {
 struct backend_operations {
   void (*destroy)(struct backend *backend);
   const char *(*describe)(const struct backend *backend); /* "cpu avx512, 2 threads" */
+  /* Names the arithmetic: engines that give the same name compute the same bits from the same weights and tokens, so
+   * that keys and values of one may be used by the other. Changes whenever a result changes. */
+  const char *(*arithmetic)(const struct backend *backend);
 
   /* 0 if the engine can compute with this matrix, else KJ_UNSUPPORTED with the reason. To be asked for every matrix
    * before its first use. */
@@ -63,6 +66,11 @@ struct backend_operations {
   int (*kv_create)(struct backend *backend, uint32_t layers, uint32_t blocks, struct attention_shape shape,
                    struct kv_pool **pool, struct kj_error *error);
   void (*kv_destroy)(struct backend *backend, struct kv_pool *pool);
+  /* Copy a block of all the pool's layers out of the pool and back in. The bytes are, for each layer in order, keys
+   * [kv_heads][head_dim][KV_BLOCK], then values [kv_heads][KV_BLOCK][head_dim], little-endian f16: layers ·
+   * backend_kv_block_bytes(shape) in all, whatever the engine's own layout. What was recorded before is done first. */
+  void (*kv_export)(struct backend *backend, const struct kv_pool *pool, uint32_t block, uint8_t *bytes);
+  void (*kv_import)(struct backend *backend, struct kv_pool *pool, uint32_t block, const uint8_t *bytes);
 
   /* out[t] = row token_ids[t] of the embedding, dequantized. */
   void (*embed)(struct backend *backend, struct tensor *out, const struct matrix *embedding, const uint32_t *token_ids,

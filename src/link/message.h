@@ -12,6 +12,8 @@
  *   node → lead     RESULT     hidden states of the rows that the lead wants
  *   node → lead     FAIL       the epoch cannot go on, or the assignment cannot be taken; with code and reason
  *   lead → node     STOP       the cluster could not be formed: end, with the reason
+ *   → downstream    BLOCKS     KV blocks to keep on disk, to take from it, to forget; in order with WORK
+ *   node → lead     INVENTORY  KV blocks that have come to lie on the node's disk
  */
 #ifndef KAIJU_LINK_MESSAGE_H
 #define KAIJU_LINK_MESSAGE_H
@@ -19,6 +21,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "compute/batch.h"
+#include "link/block_key.h"
 
 enum message_type {
   MESSAGE_INTRODUCE = 1,
@@ -28,7 +31,9 @@ enum message_type {
   MESSAGE_WORK,
   MESSAGE_RESULT,
   MESSAGE_FAIL,
-  MESSAGE_STOP
+  MESSAGE_STOP,
+  MESSAGE_BLOCKS,
+  MESSAGE_INVENTORY
 };
 
 enum {
@@ -37,6 +42,9 @@ enum {
   MESSAGE_MAX_BATCH_TOKENS = 65536,
   MESSAGE_MAX_HIDDEN = 65536,
   MESSAGE_MAX_BLOCKS = 1 << 20, /* block table entries of a micro-batch */
+  MESSAGE_MAX_BLOCK_OPERATIONS = 256,
+  MESSAGE_MAX_KEYS = 4096,           /* of an INVENTORY */
+  MESSAGE_MAX_DISK_BLOCKS = 1 << 18, /* that a stage's disk can be said to hold */
   MESSAGE_HASH = 8
 };
 
@@ -111,6 +119,34 @@ struct message_result {
   void *memory;
 };
 
+/* What a stage is to do with a KV block on its disk (stage/kv_store.h). */
+enum block_action {
+  BLOCK_STORE = 1, /* keep a copy of pool block `block`, which holds these tokens */
+  BLOCK_RESTORE,   /* fill pool block `block` from the copy */
+  BLOCK_DROP       /* forget the copy */
+};
+struct block_operation {
+  enum block_action action;
+  struct block_key key; /* of the block; on the wire only in a DROP: otherwise it follows from the next ones */
+  /* STORE and RESTORE: */
+  struct block_key previous; /* of the block before it in the sequence */
+  uint64_t prefix_hash;      /* of the sequence's tokens before the block (stage/ledger.h) */
+  uint32_t block;
+  uint32_t tokens[KV_BLOCK];
+};
+struct message_blocks {
+  uint32_t count; /* 1…MESSAGE_MAX_BLOCK_OPERATIONS, done in order */
+  struct block_operation *operations;
+};
+
+/* A part of what lies on the node's disk: all of it follows ASSIGN, in as many messages as it takes, at least one;
+ * after READY, what was written since. A node that keeps nothing on disk sends none. */
+struct message_inventory {
+  uint32_t capacity; /* blocks that the disk may hold in all */
+  uint32_t count;    /* 0…MESSAGE_MAX_KEYS */
+  struct block_key *keys;
+};
+
 /* Largest payload of WORK for these limits, for link_set_limit. */
 size_t message_work_limit(uint32_t max_batch_tokens, uint32_t hidden, uint32_t kv_blocks);
 
@@ -121,6 +157,8 @@ void message_encode_assign(struct buffer *out, const struct message_assign *mess
 void message_encode_progress(struct buffer *out, const struct message_progress *message);
 void message_encode_ready(struct buffer *out, const struct message_ready *message);
 void message_encode_fail(struct buffer *out, const struct message_fail *message); /* FAIL and STOP */
+void message_encode_blocks(struct buffer *out, const struct message_blocks *message);
+void message_encode_inventory(struct buffer *out, const struct message_inventory *message);
 void message_encode_work(struct buffer *out, const struct message_work *message);
 void message_encode_result(struct buffer *out, const struct message_result *message);
 
@@ -132,6 +170,13 @@ int message_decode_progress(struct message_progress *message, const uint8_t *byt
                             struct kj_error *error);
 int message_decode_ready(struct message_ready *message, const uint8_t *bytes, size_t length, struct kj_error *error);
 int message_decode_fail(struct message_fail *message, const uint8_t *bytes, size_t length, struct kj_error *error);
+/* `kv_blocks` is the size of the receiver's pool. Fills in the keys. */
+int message_decode_blocks(struct message_blocks *message, const uint8_t *bytes, size_t length, uint32_t kv_blocks,
+                          struct kj_error *error);
+void message_free_blocks(struct message_blocks *message);
+int message_decode_inventory(struct message_inventory *message, const uint8_t *bytes, size_t length,
+                             struct kj_error *error);
+void message_free_inventory(struct message_inventory *message);
 /* `hidden`, `kv_blocks` and `max_batch_tokens` are what the receiver expects: a message that says otherwise is invalid.
  */
 int message_decode_work(struct message_work *message, const uint8_t *bytes, size_t length, uint32_t hidden,

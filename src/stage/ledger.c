@@ -122,3 +122,22 @@ int ledger_admit(struct ledger *ledger, const struct batch *batch, struct kj_err
   for (uint32_t i = 0; i < batch->span_count; i++) record_span(ledger, &batch->spans[i]);
   return 0;
 }
+
+int ledger_check_block(const struct ledger *ledger, uint32_t block, uint64_t prefix_hash,
+                       const uint32_t tokens[KV_BLOCK], struct kj_error *error) {
+  if (block >= ledger->blocks) return kj_fail(error, KJ_INVALID, "KV block %u of %u is named", block, ledger->blocks);
+  const struct block_record *record = &ledger->records[block];
+  if (record->filled == KV_BLOCK && record->start_hash == prefix_hash &&
+      memcmp(record->tokens, tokens, sizeof record->tokens) == 0)
+    return 0;
+  return kj_fail(error, KJ_INVALID,
+                 "KV block %u does not hold the tokens that the lead says: the KV cache is out of step", block);
+}
+
+void ledger_restore(struct ledger *ledger, uint32_t block, uint64_t prefix_hash, const uint32_t tokens[KV_BLOCK]) {
+  struct block_record *record = &ledger->records[block];
+  record->start_hash = prefix_hash;
+  record->end_hash = hash_tokens(prefix_hash, tokens, KV_BLOCK);
+  record->filled = KV_BLOCK;
+  memcpy(record->tokens, tokens, sizeof record->tokens);
+}

@@ -34,4 +34,11 @@ void ledger_reset(struct ledger *ledger); /* every block is empty again */
  * right, records their tokens as written. On an error nothing is recorded. */
 int ledger_admit(struct ledger *ledger, const struct batch *batch, struct kj_error *error);
 
+/* 0 if the block is full and holds exactly these tokens after a prefix with that hash; else KJ_INVALID. */
+int ledger_check_block(const struct ledger *ledger, uint32_t block, uint64_t prefix_hash,
+                       const uint32_t tokens[KV_BLOCK], struct kj_error *error);
+/* Records that the block (in range) was filled with these tokens after that prefix, though not by computing. Spans that
+ * build on it are checked as always. */
+void ledger_restore(struct ledger *ledger, uint32_t block, uint64_t prefix_hash, const uint32_t tokens[KV_BLOCK]);
+
 #endif

@@ -54,18 +54,21 @@ static int open_rope(struct stage *stage, struct kj_error *error) {
   return 0;
 }
 
+static struct attention_shape shape_of(const struct config *config) {
+  return (struct attention_shape){.query_heads = config->query_heads,
+                                  .kv_heads = config->kv_heads,
+                                  .head_dim = config->head_dim,
+                                  .scale = 1.0f / sqrtf((float)config->head_dim)};
+}
+
 static int open_memory(struct stage *stage, struct kj_error *error) {
   const struct stage_options *options = &stage->options;
   const struct config *config = stage->config;
   struct backend *backend = options->backend;
   int code;
-  struct attention_shape shape = {.query_heads = config->query_heads,
-                                  .kv_heads = config->kv_heads,
-                                  .head_dim = config->head_dim,
-                                  .scale = 1.0f / sqrtf((float)config->head_dim)};
   if ((code = open_rope(stage, error))) return code;
-  if ((code = backend->operations->kv_create(backend, options->layer_count, options->kv_blocks, shape, &stage->pool,
-                                             error)))
+  if ((code = backend->operations->kv_create(backend, options->layer_count, options->kv_blocks, shape_of(config),
+                                             &stage->pool, error)))
     return code;
   if ((code = layer_scratch_create(&stage->scratch, backend, config, options->first_layer, options->layer_count,
                                    options->max_batch_tokens, error)))
@@ -175,6 +178,59 @@ int stage_forward(struct stage *stage, const struct batch *batch, float *hidden,
   run_layers(stage, 0, stage->options.layer_count, batch);
   backend->operations->finish(backend);
   backend->operations->download(backend, stage->hidden, 0, batch->tokens, hidden);
+  return 0;
+}
+
+uint64_t stage_block_bytes(const struct stage *stage) {
+  return stage->options.layer_count * backend_kv_block_bytes(shape_of(stage->config));
+}
+
+static int keep_block(struct stage *stage, struct kv_store *store, const struct block_operation *operation,
+                      struct kj_error *error) {
+  struct backend *backend = stage->options.backend;
+  int code = ledger_check_block(stage->ledger, operation->block, operation->prefix_hash, operation->tokens, error);
+  uint8_t *payload = code || !store ? NULL : kv_store_prepare(store, operation);
+  if (!payload) return code;
+  backend->operations->kv_export(backend, stage->pool, operation->block, payload);
+  kv_store_submit(store, payload);
+  return 0;
+}
+
+static int restore_block(struct stage *stage, struct kv_store *store, const struct block_operation *operation,
+                         struct kj_error *error) {
+  struct backend *backend = stage->options.backend;
+  const uint8_t *payload;
+  if (!store) return kj_fail(error, KJ_NOT_FOUND, "a KV block is to be restored, but none is kept on disk here");
+  if (operation->block >= stage->options.kv_blocks)
+    return kj_fail(error, KJ_INVALID, "KV block %u of %u is to be restored", operation->block,
+                   stage->options.kv_blocks);
+  int code = kv_store_read(store, operation, &payload, error);
+  if (code) return code;
+  backend->operations->kv_import(backend, stage->pool, operation->block, payload);
+  ledger_restore(stage->ledger, operation->block, operation->prefix_hash, operation->tokens);
+  return 0;
+}
+
+int stage_blocks(struct stage *stage, struct kv_store *store, const struct block_operation *operations, uint32_t count,
+                 uint32_t *done, struct kj_error *error) {
+  uint32_t none, *finished = done ? done : &none;
+  int code = 0;
+  for (*finished = 0; *finished < count && stage->options.layer_count > 0; ++*finished) {
+    const struct block_operation *operation = &operations[*finished];
+    switch (operation->action) {
+      case BLOCK_STORE:
+        code = keep_block(stage, store, operation, error);
+        break;
+      case BLOCK_RESTORE:
+        code = restore_block(stage, store, operation, error);
+        break;
+      case BLOCK_DROP:
+        if (store) kv_store_drop(store, &operation->key);
+        break;
+    }
+    if (code) return code;
+  }
+  *finished = count;
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "compute/backend.h"
 #include "model/checkpoint.h"
+#include "stage/kv_store.h"
 
 struct stage;
 
@@ -41,6 +42,17 @@ void stage_reset(struct stage *stage);
  * too many tokens) or if a span's prefix hash is not what the pool holds: KV that has gone out of step is never used.
  */
 int stage_forward(struct stage *stage, const struct batch *batch, float *hidden, struct kj_error *error);
+
+/* Bytes of a KV block of the stage's layers, as kv_export gives it. */
+uint64_t stage_block_bytes(const struct stage *stage);
+
+/* Keeps, restores and drops KV blocks, in order; *done (may be NULL) says how many were. A block to be kept must be
+ * full and hold the operation's tokens (KJ_INVALID: out of step); whether it is written is the store's affair. A block
+ * to be restored is read, verified and then part of the pool as if it had been computed; where that fails, the error
+ * names the file and what the pool's block held is kept. Without a store nothing is kept and restoring is KJ_NOT_FOUND;
+ * a stage without layers has nothing to do. */
+int stage_blocks(struct stage *stage, struct kv_store *store, const struct block_operation *operations, uint32_t count,
+                 uint32_t *done, struct kj_error *error);
 
 /* Moves the rows that the lead wants to the front of rows [batch->tokens, hidden]: the last `outputs` of each span. */
 void stage_pack_outputs(const struct batch *batch, size_t hidden, float *rows);

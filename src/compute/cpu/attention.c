@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "compute/cpu/engine.h"
@@ -70,6 +71,25 @@ static uint16_t *keys_of(const struct kv_pool *pool, uint32_t layer, uint32_t bl
 
 static uint16_t *values_of(const struct kv_pool *pool, uint32_t layer, uint32_t block, size_t kv_head) {
   return keys_of(pool, layer, block, pool->shape.kv_heads + kv_head);
+}
+
+/* The pool's own layout, on a little-endian machine, is the one of the copy. */
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "kv_export and kv_import copy f16 numbers as they lie in memory"
+#endif
+
+void cpu_kv_export(struct backend *backend, const struct kv_pool *pool, uint32_t block, uint8_t *bytes) {
+  (void)backend;
+  size_t size = pool->block_numbers * sizeof *pool->data;
+  for (uint32_t layer = 0; layer < pool->layers; layer++)
+    memcpy(bytes + layer * size, keys_of(pool, layer, block, 0), size);
+}
+
+void cpu_kv_import(struct backend *backend, struct kv_pool *pool, uint32_t block, const uint8_t *bytes) {
+  (void)backend;
+  size_t size = pool->block_numbers * sizeof *pool->data;
+  for (uint32_t layer = 0; layer < pool->layers; layer++)
+    memcpy(keys_of(pool, layer, block, 0), bytes + layer * size, size);
 }
 
 struct write_job {

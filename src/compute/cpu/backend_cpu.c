@@ -19,6 +19,12 @@ static void destroy(struct backend *base) {
 
 static const char *describe(const struct backend *base) { return ((const struct cpu_backend *)base)->description; }
 
+/* The specification, which all instruction sets equal (compute/cpu/kernels.h). */
+static const char *arithmetic(const struct backend *base) {
+  (void)base;
+  return "cpu 1";
+}
+
 static int check_matrix(const struct backend *base, const struct matrix *matrix, struct kj_error *error) {
   const struct cpu_backend *backend = (const struct cpu_backend *)base;
   if (matrix->rows == 0 || matrix->columns == 0 || matrix->columns > backend->max_columns)
@@ -122,6 +128,7 @@ static void finish(struct backend *base) { (void)base; }
 static const struct backend_operations operations = {
     .destroy = destroy,
     .describe = describe,
+    .arithmetic = arithmetic,
     .check_matrix = check_matrix,
     .warm_matrix = warm_matrix,
     .tensor_create = tensor_create,
@@ -132,6 +139,8 @@ static const struct backend_operations operations = {
     .routing_destroy = cpu_routing_destroy,
     .kv_create = cpu_kv_create,
     .kv_destroy = cpu_kv_destroy,
+    .kv_export = cpu_kv_export,
+    .kv_import = cpu_kv_import,
     .embed = cpu_embed,
     .rms_norm = cpu_rms_norm,
     .matmul = cpu_matmul,

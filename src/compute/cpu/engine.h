@@ -111,6 +111,8 @@ void cpu_silu_multiply(struct backend *, struct tensor *, const struct tensor *,
 void cpu_add(struct backend *, struct tensor *, const struct tensor *, size_t);
 int cpu_kv_create(struct backend *, uint32_t, uint32_t, struct attention_shape, struct kv_pool **, struct kj_error *);
 void cpu_kv_destroy(struct backend *, struct kv_pool *);
+void cpu_kv_export(struct backend *, const struct kv_pool *, uint32_t, uint8_t *);
+void cpu_kv_import(struct backend *, struct kv_pool *, uint32_t, const uint8_t *);
 void cpu_kv_write(struct backend *, struct kv_pool *, uint32_t, const struct tensor *, const struct tensor *,
                   const struct batch *);
 void cpu_attention(struct backend *, struct tensor *, const struct tensor *, struct kv_pool *, uint32_t,
