@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -5,8 +6,13 @@
 #include "base/memory.h"
 #include "sched/engine_state.h"
 
-static const struct engine_options defaults = {.parallel = 1,
+/* Seconds that a stage's busy share is measured over. */
+static const double BUSY_WINDOW = 2;
+
+static const struct engine_options defaults = {.parallel = ENGINE_DEFAULT_PARALLEL,
                                                .chunk = ENGINE_DEFAULT_CHUNK,
+                                               .queue = ENGINE_DEFAULT_QUEUE,
+                                               .draft = ENGINE_DEFAULT_DRAFT,
                                                .connect_timeout = 30,
                                                .recovery_timeout = 60,
                                                .deadline = 10,
@@ -16,6 +22,8 @@ static void apply_defaults(struct engine *engine) {
   struct engine_options *options = &engine->options;
   if (!options->parallel) options->parallel = defaults.parallel;
   if (!options->chunk) options->chunk = defaults.chunk;
+  if (!options->queue) options->queue = defaults.queue;
+  if (!options->draft) options->draft = defaults.draft;
   if (!options->connect_timeout) options->connect_timeout = defaults.connect_timeout;
   if (!options->recovery_timeout) options->recovery_timeout = defaults.recovery_timeout;
   if (!options->deadline) options->deadline = defaults.deadline;
@@ -27,6 +35,8 @@ static void apply_defaults(struct engine *engine) {
   engine->parallel = options->parallel;
   engine->chunk = options->chunk < engine->context ? options->chunk : engine->context;
   engine->max_batch_tokens = engine->chunk > engine->parallel ? engine->chunk : engine->parallel;
+  if (!options->micro_batches) options->micro_batches = (uint32_t)options->node_count + 1;
+  engine->in_flight_limit = plan_in_flight(options->node_count + 1, options->micro_batches);
 }
 
 static int check_options(const struct engine_options *options, struct kj_error *error) {
@@ -40,6 +50,9 @@ static int check_options(const struct engine_options *options, struct kj_error *
   if (options->chunk > MESSAGE_MAX_BATCH_TOKENS || options->parallel > MESSAGE_MAX_SPANS)
     return kj_fail(error, KJ_INVALID, "at most %d tokens a step and %d parallel sequences are possible",
                    MESSAGE_MAX_BATCH_TOKENS, MESSAGE_MAX_SPANS);
+  if (options->draft > ENGINE_NO_DRAFT || options->micro_batches > PLAN_MAX_MICRO_BATCHES)
+    return kj_fail(error, KJ_INVALID, "drafts of at most %d tokens and %d micro-batches are possible",
+                   ENGINE_NO_DRAFT - 1, (int)PLAN_MAX_MICRO_BATCHES);
   return 0;
 }
 
@@ -57,9 +70,12 @@ static int check_context(const struct engine *engine, struct kj_error *error) {
     return kj_fail(error, KJ_INVALID, "a context of %u tokens was asked for; the model is made for at most %u",
                    engine->context, engine->config->max_positions);
   uint64_t blocks = ((uint64_t)engine->context + KV_BLOCK - 1) / KV_BLOCK * engine->parallel;
+  if (engine->options.kv_tokens) blocks = ((uint64_t)engine->options.kv_tokens + KV_BLOCK - 1) / KV_BLOCK;
   if (blocks > MESSAGE_MAX_BLOCKS)
-    return kj_fail(error, KJ_INVALID, "%u sequences of %u tokens need %llu KV blocks; at most %d are possible",
-                   engine->parallel, engine->context, (unsigned long long)blocks, (int)MESSAGE_MAX_BLOCKS);
+    return kj_fail(error, KJ_INVALID,
+                   "a KV pool of %llu blocks; at most %d are possible: lower --parallel, --ctx or "
+                   "--kv-tokens",
+                   (unsigned long long)blocks, (int)MESSAGE_MAX_BLOCKS);
   return 0;
 }
 
@@ -92,6 +108,8 @@ struct plan_request engine_plan_request(const struct engine *engine) {
                                .split_count = engine->split_known ? count : options->split_count,
                                .context = engine->context,
                                .parallel = engine->parallel,
+                               .kv_tokens = options->kv_tokens,
+                               .micro_batches = options->micro_batches,
                                .max_batch_tokens = engine->max_batch_tokens};
 }
 
@@ -104,6 +122,7 @@ int engine_create(struct engine **result, const struct engine_options *options, 
   engine->options = *options;
   engine->started_at = clock_seconds();
   engine->next_id = 1;
+  engine->in_flight_end = &engine->in_flight;
   pthread_mutex_init(&engine->mutex, NULL);
   pthread_condattr_t attributes;
   pthread_condattr_init(&attributes);
@@ -118,7 +137,12 @@ int engine_create(struct engine **result, const struct engine_options *options, 
   }
   if (!code) {
     struct schedule_limits limits = {
-        .parallel = engine->parallel, .kv_blocks = engine->plan->kv_blocks, .chunk = engine->max_batch_tokens};
+        .parallel = engine->parallel,
+        .kv_blocks = engine->plan->kv_blocks,
+        .chunk = engine->max_batch_tokens,
+        .micro_batches = engine->options.micro_batches,
+        .draft = engine->options.draft == ENGINE_NO_DRAFT ? 0 : engine->options.draft,
+    };
     code = schedule_create(&engine->schedule, &limits, error);
   }
   if (code) {
@@ -186,9 +210,14 @@ int engine_submit(struct engine *engine, const struct request *request, uint64_t
   uint32_t max_tokens = request->max_tokens && request->max_tokens < room ? request->max_tokens : room;
   struct sequence *sequence;
   if ((code = sequence_create(&sequence, 0, request, max_tokens, error))) return code;
+  sequence->submitted_at = clock_seconds();
   pthread_mutex_lock(&engine->mutex);
   if (engine->stop) {
     code = kj_fail(error, KJ_CANCELLED, "the server is shutting down");
+  } else if (engine->live_count >= engine->parallel + engine->options.queue) {
+    code = kj_fail(error, KJ_BUSY, "%u requests are running and %u wait, which is as many as may (--queue)",
+                   engine->parallel, engine->options.queue);
+    engine->status.refused++;
   } else {
     *id = sequence->id = engine->next_id++;
     struct sequence **end = &engine->inbox;
@@ -196,6 +225,7 @@ int engine_submit(struct engine *engine, const struct request *request, uint64_t
     *end = sequence;
     sequence->next_live = engine->live;
     engine->live = sequence;
+    engine->live_count++;
     engine->status.requests++;
     engine->woken = true;
     pthread_cond_signal(&engine->wake);
@@ -222,8 +252,12 @@ static void fill_node_status(struct engine *engine, size_t index, struct engine_
   node->first_layer = stage->first_layer;
   node->layer_count = stage->layer_count;
   node->planned_memory = stage->peak;
-  node->compute_seconds = engine->stage_compute[index];
-  node->wait_seconds = engine->stage_wait[index];
+  const struct stage_totals *totals = &engine->totals[index];
+  node->compute_seconds = totals->compute;
+  node->wait_seconds = totals->wait;
+  node->transfer_seconds = totals->transfer;
+  node->tokens = totals->tokens;
+  node->busy = totals->busy;
   if (index == 0) {
     snprintf(node->name, sizeof node->name, "lead");
     snprintf(node->engine, sizeof node->engine, "%s", engine->backend->operations->describe(engine->backend));
@@ -246,15 +280,41 @@ static void fill_node_status(struct engine *engine, size_t index, struct engine_
   }
 }
 
+/* The share of time that each stage has computed, over windows of BUSY_WINDOW seconds. */
+static void measure_busy(struct engine *engine) {
+  double now = clock_seconds();
+  for (size_t i = 0; i <= engine->options.node_count; i++) {
+    struct stage_totals *totals = &engine->totals[i];
+    double seconds = now - totals->window_began;
+    if (totals->window_began > 0 && seconds < BUSY_WINDOW) continue;
+    double busy = (totals->compute - totals->window_compute) / seconds;
+    totals->busy = totals->window_began == 0 ? 0 : busy < 1 ? busy : 1;
+    totals->window_began = now;
+    totals->window_compute = totals->compute;
+  }
+}
+
 void engine_publish_status(struct engine *engine) {
   struct engine_status *status = &engine->progress;
-  if (engine->schedule) schedule_counts(engine->schedule, &status->running, &status->waiting, &status->kv_blocks_used);
+  if (engine->schedule) {
+    struct schedule_counts counts;
+    schedule_count(engine->schedule, &counts);
+    status->running = counts.running;
+    status->waiting = counts.waiting;
+    status->kv_blocks_used = counts.blocks_used;
+    status->kv_blocks_cached = counts.blocks_cached;
+  }
+  status->queue = engine->options.queue;
+  status->micro_batches = engine->in_flight_limit;
+  status->micro_batches_in_flight = engine->in_flight_count;
+  measure_busy(engine);
   status->kv_blocks = engine->plan->kv_blocks;
   status->epoch = engine->cluster ? cluster_epoch(engine->cluster) : 0;
   status->node_count = engine->cluster ? engine->options.node_count + 1 : 1;
   for (size_t i = 0; i < status->node_count; i++) fill_node_status(engine, i, &status->nodes[i]);
   pthread_mutex_lock(&engine->mutex);
   status->requests = engine->status.requests;
+  status->refused = engine->status.refused;
   engine->status = *status;
   pthread_mutex_unlock(&engine->mutex);
 }
@@ -268,8 +328,9 @@ void engine_get_status(struct engine *engine, struct engine_status *status) {
   status->uptime = clock_seconds() - engine->started_at;
 }
 
-/* Requests are never refused for want of room yet. */
 uint32_t engine_retry_after(struct engine *engine) {
-  (void)engine;
-  return 1;
+  pthread_mutex_lock(&engine->mutex);
+  double interval = engine->finish_interval;
+  pthread_mutex_unlock(&engine->mutex);
+  return interval < 1 ? 1 : interval > 60 ? 60 : (uint32_t)ceil(interval);
 }

@@ -113,7 +113,7 @@ int engine_submit(struct engine *engine, const struct request *request, uint64_t
 /* The final event (FINISH_CANCELLED, unless it ended otherwise before) still comes. Unknown ids are ignored. */
 void engine_cancel(struct engine *engine, uint64_t id);
 
-/* Seconds after which a request that found the queue full may find a place: from the rate of the last minute. */
+/* Seconds after which a request that found the queue full may find a place: from how often requests end. */
 uint32_t engine_retry_after(struct engine *engine);
 
 const struct config *engine_config(const struct engine *engine);

@@ -149,14 +149,11 @@ static void recover(struct engine *engine, const struct kj_error *error) {
   engine->ring_proven = false;
   engine->next_number = 0;
   engine->last_finished_at = 0;
+  engine->sending_reported = 0;
   bool hopeless = engine->in_flight && ++engine->fruitless_epochs >= 3;
-  struct micro_batch *lost = engine->in_flight;
-  engine->in_flight = NULL;
-  schedule_reset(engine->schedule);
-  for (uint32_t i = 0; lost && hopeless && i < lost->batch.span_count; i++)
-    engine_finish(engine, lost->sequences[i], FINISH_ERROR, NULL, error);
   if (hopeless) engine->fruitless_epochs = 0;
-  micro_batch_free(lost);
+  engine_drop_flight(engine, hopeless ? error : NULL);
+  schedule_reset(engine->schedule);
   if (was_ready)
     for (struct sequence *sequence = schedule_first(engine->schedule); sequence; sequence = sequence->next)
       sequence->stalled_since = clock_seconds();
@@ -184,15 +181,25 @@ static void become_ready(struct engine *engine, void (*on_ready)(void *context),
 
 static void take_result(struct engine *engine, struct message_result *result, void (*on_ready)(void *context),
                         void *context) {
+  struct link_statistics statistics;
+  if (cluster_statistics(engine->cluster, 0, &statistics) && statistics.sending > engine->sending_reported) {
+    engine->totals[0].transfer += statistics.sending - engine->sending_reported;
+    engine->sending_reported = statistics.sending;
+  }
+  double slowest = 0;
   for (uint32_t i = 1; i < result->timing_count && i <= engine->options.node_count; i++) {
-    engine->stage_compute[i] += result->timings[i].compute;
-    engine->stage_wait[i] += result->timings[i].wait;
+    struct stage_totals *totals = &engine->totals[i];
+    totals->compute += result->timings[i].compute;
+    totals->wait += result->timings[i].wait;
+    totals->transfer += result->timings[i].transfer;
+    if (engine->in_flight) totals->tokens += engine->in_flight->batch.tokens;
+    if (result->timings[i].compute > slowest) slowest = result->timings[i].compute;
   }
   if (!engine->ring_proven) {
     engine->ring_proven = true;
     become_ready(engine, on_ready, context);
   } else if (engine->in_flight) {
-    engine_complete(engine, result->rows);
+    engine_complete(engine, result->rows, slowest);
   }
   message_free_result(result);
 }
@@ -286,7 +293,10 @@ static void drop_sequences(struct engine *engine) {
   for (struct sequence *sequence = schedule_first(engine->schedule); sequence; sequence = next) {
     next = sequence->next;
     if (sequence->in_flight) continue;
-    if (atomic_load(&sequence->cancelled)) {
+    if (sequence->failure) {
+      struct kj_error error = *sequence->failure;
+      engine_finish(engine, sequence, FINISH_ERROR, NULL, &error);
+    } else if (atomic_load(&sequence->cancelled)) {
       engine_finish(engine, sequence, FINISH_CANCELLED, NULL, NULL);
     } else if (sequence->stalled_since > 0 && now - sequence->stalled_since > engine->options.recovery_timeout) {
       struct kj_error error;
@@ -326,9 +336,8 @@ void engine_cancel_all(struct engine *engine) {
   /* Also after a failure: nothing may be accepted that nobody would end. */
   engine_stop(engine);
   set_state(engine, ENGINE_STOPPING, "the server is shutting down");
-  if (engine->in_flight) schedule_reset(engine->schedule);
-  micro_batch_free(engine->in_flight);
-  engine->in_flight = NULL;
+  engine_drop_flight(engine, NULL);
+  schedule_reset(engine->schedule);
   take_inbox(engine);
   while (schedule_first(engine->schedule))
     engine_finish(engine, schedule_first(engine->schedule), FINISH_CANCELLED, NULL, NULL);
@@ -341,7 +350,7 @@ static int serve(struct engine *engine, void (*on_ready)(void *context), void *c
     take_inbox(engine);
     drop_sequences(engine);
     if (engine->cluster && (code = serve_cluster(engine, on_ready, context, &happened, error))) return code;
-    if (engine->progress.state == ENGINE_READY && !engine->in_flight) happened |= engine_launch(engine);
+    if (engine->progress.state == ENGINE_READY) happened |= engine_launch(engine);
     engine_publish_status(engine);
     if (!happened) wait_until(engine, next_deadline(engine));
   }

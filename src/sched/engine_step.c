@@ -6,11 +6,38 @@
 #include "stage/ledger.h"
 
 static void unlink_live(struct engine *engine, struct sequence *sequence) {
+  double now = clock_seconds();
   pthread_mutex_lock(&engine->mutex);
   struct sequence **link = &engine->live;
   while (*link && *link != sequence) link = &(*link)->next_live;
-  if (*link) *link = sequence->next_live;
+  if (*link) {
+    *link = sequence->next_live;
+    engine->live_count--;
+  }
+  if (engine->finished_at > 0) {
+    double interval = now - engine->finished_at;
+    engine->finish_interval += (interval - engine->finish_interval) * (engine->finish_interval > 0 ? 0.1 : 1);
+  }
+  engine->finished_at = now;
   pthread_mutex_unlock(&engine->mutex);
+}
+
+/* Accounts for work of the lead that began at `begin` and ends now; returns its seconds. */
+static double account(struct engine *engine, double begin) {
+  double end = clock_seconds();
+  engine->totals[0].compute += end - begin;
+  if (engine->last_finished_at > 0) engine->totals[0].wait += begin - engine->last_finished_at;
+  engine->last_finished_at = end;
+  return end - begin;
+}
+
+static void observe_latency(struct engine *engine, struct sequence *sequence) {
+  double now = clock_seconds();
+  if (sequence->last_token_at == 0)
+    histogram_observe(&engine->progress.first_token, now - sequence->submitted_at);
+  else
+    histogram_observe(&engine->progress.inter_token, now - sequence->last_token_at);
+  sequence->last_token_at = now;
 }
 
 static void deliver(const struct sequence *sequence, const struct sampled *sampled, enum finish finish,
@@ -22,6 +49,9 @@ static void deliver(const struct sequence *sequence, const struct sampled *sampl
       .prompt_tokens = sequence->prompt_count,
       .completion_tokens = sequence->token_count - sequence->prompt_count,
       .prefilled = sequence->computed < sequence->prompt_count ? sequence->computed : sequence->prompt_count,
+      .cached_tokens = sequence->cached,
+      .drafted_tokens = sequence->drafted,
+      .draft_accepted = sequence->draft_accepted,
       .error = error,
   };
   if (sampled) event.sampled = *sampled;
@@ -38,6 +68,7 @@ void engine_finish(struct engine *engine, struct sequence *sequence, enum finish
     engine->progress.failed++;
   else
     engine->progress.finished++;
+  engine->progress.cached_tokens += sequence->cached;
   engine_publish_status(engine); /* a client that has its last event finds it counted */
   deliver(sequence, sampled, finish, error);
   sequence_free(sequence);
@@ -49,64 +80,123 @@ static bool is_eos(const struct config *config, uint32_t token) {
   return false;
 }
 
-/* Appends the token that the logits give and tells the client. */
-static void sample(struct engine *engine, struct sequence *sequence, float *logits) {
+/* The rows of a span whose logits are being turned into tokens, one after the other. */
+struct reading {
+  struct sequence *sequence; /* NULL: the rows that are left are of no use */
+  const struct span *span;
+};
+
+/* Appends the token that the logits give and tells the client. If it is the one that was drafted, the next row is of
+ * use, too. */
+static void read_row(struct engine *engine, struct reading *reading, uint32_t row, float *logits) {
+  struct sequence *sequence = reading->sequence;
+  const struct span *span = reading->span;
+  uint32_t drafted = span_drafted(span);
   struct sampled sampled;
   sampler_draw(engine->sampler, &sequence->sampling, sequence->tokens, sequence->prompt_count, sequence->token_count,
                logits, &sampled);
   sequence->tokens[sequence->token_count++] = sampled.token;
   engine->progress.completion_tokens++;
-  if (is_eos(engine->config, sampled.token) && !sequence->ignore_eos)
-    engine_finish(engine, sequence, FINISH_EOS, &sampled, NULL);
-  else if (sequence->token_count == sequence->capacity)
-    engine_finish(engine, sequence, FINISH_LENGTH, &sampled, NULL);
-  else
-    deliver(sequence, &sampled, FINISH_NONE, NULL);
+  observe_latency(engine, sequence);
+  bool confirmed = row < drafted && sampled.token == span->token_ids[span->tokens - drafted + row];
+  if (confirmed) {
+    sequence->draft_accepted++;
+    engine->progress.draft_accepted++;
+  }
+  bool eos = is_eos(engine->config, sampled.token) && !sequence->ignore_eos;
+  if (eos || sequence->token_count == sequence->capacity) {
+    reading->sequence = NULL;
+    engine_finish(engine, sequence, eos ? FINISH_EOS : FINISH_LENGTH, &sampled, NULL);
+    return;
+  }
+  if (confirmed) {
+    schedule_accept(engine->schedule, sequence);
+  } else {
+    schedule_learn(sequence, drafted, row);
+    reading->sequence = NULL;
+  }
+  deliver(sequence, &sampled, FINISH_NONE, NULL);
 }
 
-/* What is left for a sequence whose span asked for no logits, or whose client has gone. */
-static void after_span(struct engine *engine, struct sequence *sequence, const struct span *span, bool cancelled) {
-  uint32_t prompt_end = span->first_position + span->tokens;
-  if (prompt_end > sequence->prompt_count) prompt_end = sequence->prompt_count;
+/* Counts what was computed of a prompt, and tells the client of it where no token follows. */
+static void after_span(struct engine *engine, struct sequence *sequence, const struct span *span) {
+  uint32_t end = span->first_position + span->tokens, prompt = sequence->prompt_count;
+  uint32_t prompt_end = end < prompt ? end : prompt;
   if (prompt_end > span->first_position) engine->progress.prompt_tokens += prompt_end - span->first_position;
-  if (cancelled)
-    engine_finish(engine, sequence, FINISH_CANCELLED, NULL, NULL);
-  else if (span->outputs == 0)
+  if (span->outputs == 0 && !sequence->failure && !atomic_load(&sequence->cancelled))
     deliver(sequence, NULL, FINISH_NONE, NULL);
 }
 
-void engine_complete(struct engine *engine, const float *rows) {
-  struct micro_batch *micro_batch = engine->in_flight;
-  engine->in_flight = NULL;
-  engine->fruitless_epochs = 0;
-  schedule_complete(micro_batch);
-  engine->progress.steps++;
-
+/* Reads the tokens of all rows that were wanted, PLAN_LOGIT_ROWS at a time. */
+static void read_rows(struct engine *engine, const struct micro_batch *micro_batch, const float *rows) {
   size_t hidden = engine->config->hidden, vocabulary = engine->config->vocabulary;
-  struct sequence *sampled[PLAN_LOGIT_ROWS];
-  uint32_t row = 0, pending = 0;
   struct kj_error error;
-  for (uint32_t i = 0; i < micro_batch->batch.span_count; i++) {
-    struct sequence *sequence = micro_batch->sequences[i];
-    bool wanted = micro_batch->spans[i].outputs > 0;
-    bool cancelled = atomic_load(&sequence->cancelled);
-    after_span(engine, sequence, &micro_batch->spans[i], cancelled);
-    if (wanted) sampled[pending++] = cancelled ? NULL : sequence;
-    bool last = i + 1 == micro_batch->batch.span_count;
-    if (pending == 0 || (pending < PLAN_LOGIT_ROWS && !last)) continue;
-    int code = head_logits(engine->head, rows + row * hidden, pending, engine->logits, &error);
-    for (uint32_t j = 0; j < pending; j++) {
-      if (sampled[j] && code) engine_finish(engine, sampled[j], FINISH_ERROR, NULL, &error);
-      if (sampled[j] && !code) sample(engine, sampled[j], engine->logits + j * vocabulary);
+  uint32_t done = 0, total = micro_batch->batch.outputs, span_index = 0, row = 0;
+  struct reading current = {0};
+  while (done < total) {
+    uint32_t count = total - done < PLAN_LOGIT_ROWS ? total - done : PLAN_LOGIT_ROWS;
+    int code = head_logits(engine->head, rows + done * hidden, count, engine->logits, &error);
+    for (uint32_t i = 0; i < count; i++) {
+      while (row == 0 && micro_batch->spans[span_index].outputs == 0) span_index++;
+      const struct span *span = &micro_batch->spans[span_index];
+      struct sequence *sequence = micro_batch->sequences[span_index];
+      if (row == 0) {
+        bool gone = sequence->failure || atomic_load(&sequence->cancelled);
+        current = (struct reading){.sequence = gone ? NULL : sequence, .span = span};
+        if (!gone) sequence->drafted += span_drafted(span);
+        engine->progress.drafted_tokens += span_drafted(span);
+      }
+      if (current.sequence && code) {
+        sequence_fail(current.sequence, &error);
+        current.sequence = NULL;
+      }
+      if (current.sequence) read_row(engine, &current, row, engine->logits + i * vocabulary);
+      if (++row == span->outputs) {
+        row = 0;
+        span_index++;
+      }
     }
-    row += pending;
-    pending = 0;
+    done += count;
   }
+}
+
+void engine_complete(struct engine *engine, const float *rows, double slowest) {
+  struct micro_batch *micro_batch = engine->in_flight;
+  engine->in_flight = micro_batch->next;
+  if (!engine->in_flight) engine->in_flight_end = &engine->in_flight;
+  engine->in_flight_count--;
+  engine->fruitless_epochs = 0;
+  engine->progress.steps++;
+  engine->progress.steps_overlapped += micro_batch->overlapped;
+  histogram_observe(&engine->progress.batch_tokens, micro_batch->batch.tokens);
+
+  double begin = clock_seconds();
+  schedule_complete(engine->schedule, micro_batch);
+  for (uint32_t i = 0; i < micro_batch->batch.span_count; i++)
+    after_span(engine, micro_batch->sequences[i], &micro_batch->spans[i]);
+  read_rows(engine, micro_batch, rows);
+  double seconds = account(engine, begin), lead = micro_batch->lead_seconds + seconds;
+  schedule_observe(engine->schedule, micro_batch, lead > slowest ? lead : slowest);
   micro_batch_free(micro_batch);
 }
 
+void engine_drop_flight(struct engine *engine, const struct kj_error *failure) {
+  struct micro_batch *micro_batch = engine->in_flight;
+  for (uint32_t i = 0; micro_batch && failure && i < micro_batch->batch.span_count; i++)
+    sequence_fail(micro_batch->sequences[i], failure);
+  while (micro_batch) {
+    struct micro_batch *next = micro_batch->next;
+    micro_batch_free(micro_batch);
+    micro_batch = next;
+  }
+  engine->in_flight = NULL;
+  engine->in_flight_end = &engine->in_flight;
+  engine->in_flight_count = 0;
+}
+
 /* Runs the lead's own layers on the batch and, with nodes, sends it on. */
-static int compute(struct engine *engine, const struct batch *batch, uint64_t number, struct kj_error *error) {
+static int compute(struct engine *engine, const struct batch *batch, uint64_t number, double *seconds,
+                   struct kj_error *error) {
   double begin = clock_seconds();
   size_t row = 0;
   int code = 0;
@@ -117,22 +207,15 @@ static int compute(struct engine *engine, const struct batch *batch, uint64_t nu
   }
   if (!code) code = stage_forward(engine->stage, batch, engine->hidden, error);
   if (code) return code;
-  double end = clock_seconds();
-  struct stage_timing timing = {
-      .compute = (float)(end - begin),
-      .wait = engine->last_finished_at > 0 ? (float)(begin - engine->last_finished_at) : 0,
-  };
-  engine->last_finished_at = end;
-  engine->stage_compute[0] += timing.compute;
-  engine->stage_wait[0] += timing.wait;
+  *seconds = account(engine, begin);
+  engine->totals[0].tokens += batch->tokens;
   if (!engine->cluster) {
     stage_pack_outputs(batch, engine->config->hidden, engine->hidden);
     return 0;
   }
   struct message_work work = {.number = number,
                               .hidden = engine->config->hidden,
-                              .timing_count = 1,
-                              .timings = {timing},
+                              .timing_count = 1, /* the lead's own, which it knows */
                               .batch = *batch,
                               .rows = engine->hidden};
   cluster_expect(engine->cluster, number, batch->outputs);
@@ -148,37 +231,34 @@ int engine_prove_ring(struct engine *engine, struct kj_error *error) {
                       .token_ids = &token,
                       .prefix_hash = token_hash_start()};
   struct batch batch = {.span_count = 1, .tokens = 1, .outputs = 1, .spans = &span};
-  return compute(engine, &batch, engine->next_number++, error);
-}
-
-/* A micro-batch that the lead itself cannot compute: its sequences end with the error, the engine goes on. */
-static void abandon(struct engine *engine, const struct kj_error *error) {
-  struct micro_batch *micro_batch = engine->in_flight;
-  engine->in_flight = NULL;
-  log_error("a micro-batch failed: %s", error->message);
-  for (uint32_t i = 0; i < micro_batch->batch.span_count; i++) {
-    micro_batch->sequences[i]->in_flight = false;
-    engine_finish(engine, micro_batch->sequences[i], FINISH_ERROR, NULL, error);
-  }
-  micro_batch_free(micro_batch);
+  double seconds;
+  return compute(engine, &batch, engine->next_number++, &seconds, error);
 }
 
 bool engine_launch(struct engine *engine) {
+  if (engine->in_flight_count >= engine->in_flight_limit) return false;
   struct kj_error error;
-  if (schedule_next(engine->schedule, engine->next_number, &engine->in_flight, &error)) {
+  struct micro_batch *micro_batch;
+  if (schedule_next(engine->schedule, engine->next_number, &micro_batch, &error)) {
     log_error("cannot compose a micro-batch: %s", error.message);
-    /* Out of memory: fewer sequences may fit. */
-    if (schedule_first(engine->schedule))
-      engine_finish(engine, schedule_first(engine->schedule), FINISH_ERROR, NULL, &error);
     return true;
   }
-  if (!engine->in_flight) return false;
-  int code = compute(engine, &engine->in_flight->batch, engine->in_flight->number, &error);
-  if (!code) engine->next_number++;
+  if (!micro_batch) return false;
+  double seconds = 0;
+  int code = compute(engine, &micro_batch->batch, micro_batch->number, &seconds, &error);
   /* A link that is down is reported by the cluster, which then starts a new epoch with this micro-batch's tokens. */
-  if (code && code != KJ_NETWORK)
-    abandon(engine, &error);
-  else if (!engine->cluster)
-    engine_complete(engine, engine->hidden);
+  if (code && code != KJ_NETWORK) {
+    log_error("a micro-batch failed: %s", error.message);
+    schedule_abandon(micro_batch, &error);
+    micro_batch_free(micro_batch);
+    return true;
+  }
+  engine->next_number++;
+  micro_batch->lead_seconds = (float)seconds;
+  micro_batch->overlapped = engine->in_flight_count > 0;
+  *engine->in_flight_end = micro_batch;
+  engine->in_flight_end = &micro_batch->next;
+  engine->in_flight_count++;
+  if (!engine->cluster) engine_complete(engine, engine->hidden, 0);
   return true;
 }

@@ -1,24 +1,20 @@
 #include "sched/schedule.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "sched/blocks.h"
-#include "stage/ledger.h"
-
-struct schedule {
-  struct schedule_limits limits;
-  struct block_allocator *blocks;
-  struct sequence *first; /* in order of arrival: running ones before waiting ones, as admission keeps the order */
-  uint32_t running, waiting;
-};
+#include "sched/schedule_state.h"
 
 int schedule_create(struct schedule **result, const struct schedule_limits *limits, struct kj_error *error) {
   *result = NULL;
   struct schedule *schedule = calloc(1, sizeof *schedule);
   if (!schedule) return kj_fail_memory(error, "the schedule");
   schedule->limits = *limits;
-  int code = blocks_create(&schedule->blocks, limits->kv_blocks, error);
+  schedule->candidates = calloc(limits->parallel, sizeof(struct sequence *));
+  schedule->drafted = calloc((size_t)limits->draft + 1, sizeof *schedule->drafted);
+  int code = 0;
+  if (!schedule->candidates || !schedule->drafted) code = kj_fail_memory(error, "the schedule");
+  if (!code) code = blocks_create(&schedule->blocks, limits->kv_blocks, error);
+  if (!code) code = prefix_create(&schedule->prefixes, schedule->blocks, error);
   if (code)
     schedule_destroy(schedule);
   else
@@ -33,46 +29,11 @@ void schedule_destroy(struct schedule *schedule) {
     schedule->first = sequence->next;
     sequence_free(sequence);
   }
+  prefix_destroy(schedule->prefixes);
   blocks_destroy(schedule->blocks);
+  free(schedule->candidates);
+  free(schedule->drafted);
   free(schedule);
-}
-
-int sequence_create(struct sequence **result, uint64_t id, const struct request *request, uint32_t max_tokens,
-                    struct kj_error *error) {
-  *result = NULL;
-  struct sequence *sequence = calloc(1, sizeof *sequence);
-  if (!sequence) return kj_fail_memory(error, "a sequence");
-  sequence->id = id;
-  sequence->prompt_count = sequence->token_count = (uint32_t)request->token_count;
-  sequence->capacity = sequence->prompt_count + max_tokens;
-  sequence->block_count = (sequence->capacity + KV_BLOCK - 1) / KV_BLOCK;
-  sequence->computed_hash = token_hash_start();
-  sequence->ignore_eos = request->ignore_eos;
-  sequence->sampling = request->sampling;
-  sequence->sampling.bias = NULL;
-  sequence->on_event = request->on_event;
-  sequence->context = request->context;
-  sequence->tokens = calloc(sequence->capacity, sizeof *sequence->tokens);
-  if (request->sampling.bias_count > 0)
-    sequence->sampling.bias = calloc(request->sampling.bias_count, sizeof *sequence->sampling.bias);
-  if (!sequence->tokens || (request->sampling.bias_count > 0 && !sequence->sampling.bias)) {
-    sequence_free(sequence);
-    return kj_fail_memory(error, "a sequence");
-  }
-  memcpy(sequence->tokens, request->tokens, request->token_count * sizeof *sequence->tokens);
-  if (request->sampling.bias_count > 0)
-    memcpy(sequence->sampling.bias, request->sampling.bias,
-           request->sampling.bias_count * sizeof *request->sampling.bias);
-  *result = sequence;
-  return 0;
-}
-
-void sequence_free(struct sequence *sequence) {
-  if (!sequence) return;
-  free(sequence->tokens);
-  free(sequence->blocks);
-  free(sequence->sampling.bias);
-  free(sequence);
 }
 
 void schedule_add(struct schedule *schedule, struct sequence *sequence) {
@@ -82,142 +43,150 @@ void schedule_add(struct schedule *schedule, struct sequence *sequence) {
   schedule->waiting++;
 }
 
+static void release_blocks(struct schedule *schedule, struct sequence *sequence) {
+  /* From the end: a prefix stays in use as long as what follows it. */
+  while (sequence->block_count > 0) prefix_release(schedule->prefixes, sequence->blocks[--sequence->block_count]);
+  sequence->kept = 0;
+}
+
+static void stop_running(struct schedule *schedule, struct sequence *sequence) {
+  schedule->promised -= sequence->block_limit - sequence->block_count;
+  release_blocks(schedule, sequence);
+  schedule->running--;
+}
+
 void schedule_remove(struct schedule *schedule, struct sequence *sequence) {
   struct sequence **link = &schedule->first;
   while (*link && *link != sequence) link = &(*link)->next;
   if (!*link) return;
   *link = sequence->next;
   sequence->next = NULL;
-  if (sequence->state == SEQUENCE_RUNNING) {
-    for (uint32_t i = 0; i < sequence->block_count; i++) blocks_release(schedule->blocks, sequence->blocks[i]);
-    schedule->running--;
-  } else {
+  if (sequence->state == SEQUENCE_RUNNING)
+    stop_running(schedule, sequence);
+  else
     schedule->waiting--;
-  }
-}
-
-struct sequence *schedule_find(struct schedule *schedule, uint64_t id) {
-  struct sequence *sequence = schedule->first;
-  while (sequence && sequence->id != id) sequence = sequence->next;
-  return sequence;
 }
 
 struct sequence *schedule_first(struct schedule *schedule) {
   return schedule->first;
 }
 
-void schedule_counts(const struct schedule *schedule, uint32_t *running, uint32_t *waiting, uint32_t *blocks_used) {
-  *running = schedule->running;
-  *waiting = schedule->waiting;
-  *blocks_used = blocks_total(schedule->blocks) - blocks_free(schedule->blocks);
+void schedule_count(const struct schedule *schedule, struct schedule_counts *counts) {
+  uint32_t cached = prefix_idle(schedule->prefixes);
+  *counts = (struct schedule_counts){
+      .running = schedule->running,
+      .waiting = schedule->waiting,
+      .blocks_used = blocks_total(schedule->blocks) - blocks_free(schedule->blocks) - cached,
+      .blocks_cached = cached,
+  };
 }
 
 void schedule_reset(struct schedule *schedule) {
+  prefix_clear(schedule->prefixes);
   for (struct sequence *sequence = schedule->first; sequence; sequence = sequence->next) {
-    sequence->computed = 0;
-    sequence->computed_hash = token_hash_start();
-    sequence->in_flight = false;
+    if (sequence->state == SEQUENCE_RUNNING) {
+      stop_running(schedule, sequence);
+      sequence->state = SEQUENCE_WAITING;
+      sequence->replayed = true;
+      schedule->waiting++;
+    }
+    sequence_rewind(sequence);
   }
 }
 
-/* Moves waiting sequences to the running ones, in order, as long as places and blocks last. */
-static int admit(struct schedule *schedule, struct kj_error *error) {
+/* Full blocks of the sequence that the prefix cache may be asked for: at least one token must be computed, for its
+ * logits. */
+static uint32_t shareable_blocks(const struct sequence *sequence) {
+  return sequence->ignore_cache ? 0 : (sequence->token_count - 1) / KV_BLOCK;
+}
+
+/* The first `blocks` blocks are taken from the cache and count as computed. */
+static void take_shared(struct sequence *sequence, uint32_t blocks) {
+  uint32_t tokens = (blocks - sequence->block_count) * KV_BLOCK;
+  sequence->block_count = sequence->kept = blocks;
+  sequence_launch(sequence, tokens);
+  sequence->computed = sequence->launched;
+  /* What a recovery finds again is not what the request found. */
+  if (!sequence->replayed)
+    sequence->cached = sequence->computed < sequence->prompt_count ? sequence->computed : sequence->prompt_count;
+}
+
+void schedule_adopt(struct schedule *schedule, struct sequence *sequence) {
+  uint32_t here = sequence->launched / KV_BLOCK, limit = shareable_blocks(sequence);
+  bool at_block = sequence->in_flight == 0 && sequence->launched % KV_BLOCK == 0 && sequence->block_count == here;
+  if (!at_block || here >= limit) return;
+  uint32_t found = prefix_share(schedule->prefixes, sequence->tokens, sequence->blocks, here, limit);
+  schedule->promised -= found - here;
+  take_shared(sequence, found);
+}
+
+/* Admits the sequence if its place and all its blocks can be promised. */
+static bool try_admit(struct schedule *schedule, struct sequence *sequence) {
+  if (schedule->running >= schedule->limits.parallel) return false;
+  uint32_t limit = shareable_blocks(sequence);
+  /* Shared first: blocks that are in use cannot be promised any more. */
+  uint32_t found = limit > 0 ? prefix_share(schedule->prefixes, sequence->tokens, sequence->blocks, 0, limit) : 0;
+  uint64_t needed = (uint64_t)schedule->promised + sequence->block_limit - found;
+  if ((uint64_t)blocks_free(schedule->blocks) + prefix_idle(schedule->prefixes) < needed) {
+    sequence->block_count = found;
+    release_blocks(schedule, sequence);
+    return false;
+  }
+  schedule->promised = (uint32_t)needed;
+  take_shared(sequence, found);
+  sequence->state = SEQUENCE_RUNNING;
+  schedule->running++;
+  schedule->waiting--;
+  return true;
+}
+
+void schedule_admit(struct schedule *schedule) {
   for (struct sequence *sequence = schedule->first; sequence; sequence = sequence->next) {
     if (sequence->state == SEQUENCE_RUNNING) continue;
-    if (schedule->running >= schedule->limits.parallel || blocks_free(schedule->blocks) < sequence->block_count)
-      return 0;
-    if (!sequence->blocks) sequence->blocks = calloc(sequence->block_count, sizeof *sequence->blocks);
-    if (!sequence->blocks) return kj_fail_memory(error, "a block table");
-    blocks_take(schedule->blocks, sequence->block_count, sequence->blocks);
-    sequence->state = SEQUENCE_RUNNING;
-    schedule->running++;
-    schedule->waiting--;
+    if (!try_admit(schedule, sequence)) return;
   }
+}
+
+int schedule_take_blocks(struct schedule *schedule, struct sequence *sequence, uint32_t tokens,
+                         struct kj_error *error) {
+  uint32_t needed = (tokens + KV_BLOCK - 1) / KV_BLOCK;
+  if (needed <= sequence->block_count) return 0;
+  uint32_t count = needed - sequence->block_count;
+  if (needed > sequence->block_limit ||
+      !prefix_take(schedule->prefixes, count, sequence->blocks + sequence->block_count))
+    return kj_fail(error, KJ_INTERNAL, "a running sequence needs %u KV blocks of its %u, and %u are not there", needed,
+                   sequence->block_limit, count);
+  sequence->block_count = needed;
+  schedule->promised -= count;
   return 0;
 }
 
-static int micro_batch_create(struct micro_batch **result, uint32_t spans, uint32_t tokens, struct kj_error *error) {
-  struct micro_batch *micro_batch = calloc(1, sizeof *micro_batch);
-  *result = micro_batch;
-  if (!micro_batch) return kj_fail_memory(error, "a micro-batch");
-  micro_batch->spans = calloc(spans, sizeof *micro_batch->spans);
-  micro_batch->sequences = calloc(spans, sizeof *micro_batch->sequences);
-  micro_batch->token_ids = calloc(tokens, sizeof *micro_batch->token_ids);
-  micro_batch->batch.spans = micro_batch->spans;
-  if (micro_batch->spans && micro_batch->sequences && micro_batch->token_ids) return 0;
-  micro_batch_free(micro_batch);
-  *result = NULL;
-  return kj_fail_memory(error, "a micro-batch");
+/* Gives the blocks that have become full to the prefix cache. */
+static void keep_blocks(struct schedule *schedule, struct sequence *sequence) {
+  for (; (sequence->kept + 1) * KV_BLOCK <= sequence->computed; sequence->kept++)
+    prefix_keep(schedule->prefixes, sequence->tokens, sequence->blocks, sequence->kept);
 }
 
-static void take(struct micro_batch *micro_batch, struct sequence *sequence, uint32_t tokens) {
-  struct batch *batch = &micro_batch->batch;
-  uint32_t end = sequence->computed + tokens;
-  uint32_t *ids = micro_batch->token_ids + batch->tokens;
-  memcpy(ids, sequence->tokens + sequence->computed, tokens * sizeof *ids);
-  micro_batch->spans[batch->span_count] = (struct span){
-      .first_position = sequence->computed,
-      .tokens = tokens,
-      .outputs = end == sequence->token_count, /* only the last token's successor is sampled */
-      .block_count = (end + KV_BLOCK - 1) / KV_BLOCK,
-      .blocks = sequence->blocks,
-      .token_ids = ids,
-      .prefix_hash = sequence->computed_hash,
-  };
-  micro_batch->sequences[batch->span_count] = sequence;
-  batch->outputs += micro_batch->spans[batch->span_count].outputs;
-  batch->span_count++;
-  batch->tokens += tokens;
-  sequence->in_flight = true;
-}
-
-static bool can_go(const struct sequence *sequence) {
-  return sequence->state == SEQUENCE_RUNNING && !sequence->in_flight && !sequence->cancelled;
-}
-
-int schedule_next(struct schedule *schedule, uint64_t number, struct micro_batch **result, struct kj_error *error) {
-  *result = NULL;
-  int code = admit(schedule, error);
-  if (code) return code;
-  uint32_t candidates = 0;
-  for (struct sequence *sequence = schedule->first; sequence; sequence = sequence->next) candidates += can_go(sequence);
-  if (candidates == 0) return 0;
-  uint32_t budget = schedule->limits.chunk;
-  struct micro_batch *micro_batch;
-  if ((code = micro_batch_create(&micro_batch, candidates, budget, error))) return code;
-  micro_batch->number = number;
-  /* Decoding sequences first: a token that someone is waiting for costs little. Then prefill, the oldest first. */
-  for (int prefill = 0; prefill <= 1; prefill++) {
-    for (struct sequence *sequence = schedule->first; sequence; sequence = sequence->next) {
-      uint32_t pending = sequence->token_count - sequence->computed;
-      uint32_t room = budget - micro_batch->batch.tokens;
-      if (!can_go(sequence) || (pending > 1) != prefill || room == 0) continue;
-      take(micro_batch, sequence, pending < room ? pending : room);
-    }
-  }
-  if (micro_batch->batch.span_count == 0) { /* all candidates were cancelled meanwhile */
-    micro_batch_free(micro_batch);
-    return 0;
-  }
-  *result = micro_batch;
-  return 0;
-}
-
-void schedule_complete(struct micro_batch *micro_batch) {
+void schedule_complete(struct schedule *schedule, struct micro_batch *micro_batch) {
   for (uint32_t i = 0; i < micro_batch->batch.span_count; i++) {
     struct sequence *sequence = micro_batch->sequences[i];
     const struct span *span = &micro_batch->spans[i];
-    for (uint32_t j = 0; j < span->tokens; j++)
-      sequence->computed_hash = token_hash_extend(sequence->computed_hash, span->token_ids[j]);
-    sequence->computed += span->tokens;
-    sequence->in_flight = false;
+    sequence->computed += span->tokens - span_drafted(span);
+    sequence->in_flight--;
+    keep_blocks(schedule, sequence);
   }
 }
 
-void micro_batch_free(struct micro_batch *micro_batch) {
-  if (!micro_batch) return;
-  free(micro_batch->spans);
-  free(micro_batch->sequences);
-  free(micro_batch->token_ids);
-  free(micro_batch);
+void schedule_accept(struct schedule *schedule, struct sequence *sequence) {
+  sequence_launch(sequence, 1);
+  sequence->computed++;
+  keep_blocks(schedule, sequence);
+}
+
+void schedule_learn(struct sequence *sequence, uint32_t drafted, uint32_t accepted) {
+  if (drafted > 0) draft_learn(sequence->draft, drafted, accepted);
+}
+
+void schedule_observe(struct schedule *schedule, const struct micro_batch *micro_batch, double seconds) {
+  cost_observe(&schedule->cost, &micro_batch->batch, seconds);
 }

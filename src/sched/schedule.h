@@ -1,85 +1,92 @@
 /* The schedule: which tokens of which sequences go into the next micro-batch.
  *
- * A sequence waits until one of `parallel` places and all the KV blocks it can ever need are free (first come, first
- * served), so that a running sequence never runs out of memory. A step takes one token of every running sequence that
- * is decoding and not in flight, then prefill chunks, oldest first, up to the budget. Used by the engine's thread
- * alone.
+ * Admission. A sequence waits, first come, first served, until one of `parallel` places is free and the KV pool can
+ * promise all the blocks that it can ever need, so that a running sequence never runs out of memory. Blocks are taken
+ * when tokens are launched; until then what is promised stays with the prefix cache (sched/prefix.h). A sequence starts
+ * behind the longest prefix of it that the cache holds.
+ *
+ * Dealing. Running sequences that decode are dealt into as many groups as there are stages, so that each stage has one
+ * to work on: a micro-batch takes its share of them, those that have waited longest first, one token each, and a draft
+ * (sched/draft.h) where it pays. Drafted tokens are verified in the same micro-batch.
+ *
+ * Prefill. What is left of the budget of tokens goes to prompts: half to the oldest, which therefore cannot starve, the
+ * rest to the shortest remainders, so that a short prompt does not wait behind a long one. Chunks of one prompt follow
+ * each other without waiting, so that they occupy consecutive stages, and they shrink as the context grows
+ * (sched/cost.h), so that they take about equal time. A prompt whose next block another sequence is computing waits for
+ * that one and shares it.
+ *
+ * All stages compute micro-batches in the order in which they were composed here. A block may therefore be given to
+ * another sequence while micro-batches that read it are still on their way. Used by the engine's thread alone.
  */
 #ifndef KAIJU_SCHED_SCHEDULE_H
 #define KAIJU_SCHED_SCHEDULE_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "compute/batch.h"
-#include "sched/engine.h"
-
-enum sequence_state { SEQUENCE_WAITING, SEQUENCE_RUNNING };
-
-struct sequence {
-  uint64_t id;
-  enum sequence_state state;
-  uint32_t *tokens; /* [capacity] prompt, then output */
-  uint32_t token_count, prompt_count, capacity;
-  uint32_t computed;      /* tokens whose keys and values are in the KV cache of every stage */
-  uint64_t computed_hash; /* chain hash of these (stage/ledger.h) */
-  uint32_t *blocks;       /* [block_count] all that it can need; NULL while waiting */
-  uint32_t block_count;
-  bool in_flight;
-  atomic_bool cancelled; /* set by any thread */
-  bool ignore_eos;
-  double stalled_since; /* clock; 0 while the pipeline is up */
-  struct sampling sampling;
-  void (*on_event)(void *context, const struct engine_event *event);
-  void *context;
-  struct sequence *next;      /* in the schedule */
-  struct sequence *next_live; /* in the engine's list of all that are not finished, under its mutex */
-};
+#include "sched/cost.h"
+#include "sched/sequence.h"
 
 struct schedule;
 
 struct schedule_limits {
   uint32_t parallel;
   uint32_t kv_blocks;
-  uint32_t chunk; /* tokens of a micro-batch at most */
+  uint32_t chunk;         /* tokens of a micro-batch at most */
+  uint32_t micro_batches; /* groups that decoding sequences are dealt into, at least 1 */
+  uint32_t draft;         /* tokens of a draft at most; 0: no drafts */
 };
 
 int schedule_create(struct schedule **schedule, const struct schedule_limits *limits, struct kj_error *error);
 void schedule_destroy(struct schedule *schedule);
 
-/* A waiting sequence for the request; max_tokens must be cut to what fits already. */
-int sequence_create(struct sequence **sequence, uint64_t id, const struct request *request, uint32_t max_tokens,
-                    struct kj_error *error);
-void sequence_free(struct sequence *sequence);
-
 /* Takes ownership. */
 void schedule_add(struct schedule *schedule, struct sequence *sequence);
-/* Takes the sequence out, releases its blocks and gives it back to the caller, who frees it. Not while in flight. */
+/* Takes the sequence out, leaves its full blocks to the prefix cache and gives it back to the caller, who frees it. Not
+ * while in flight. */
 void schedule_remove(struct schedule *schedule, struct sequence *sequence);
-struct sequence *schedule_find(struct schedule *schedule, uint64_t id);
-/* All sequences, running ones first; `sequence->next` goes on. Nothing may be removed while walking. */
+/* All sequences in order of arrival, running ones first; `sequence->next` goes on. Nothing may be removed while
+ * walking. */
 struct sequence *schedule_first(struct schedule *schedule);
-void schedule_counts(const struct schedule *schedule, uint32_t *running, uint32_t *waiting, uint32_t *blocks_used);
 
-/* The KV caches of the stages are lost: every sequence has nothing computed and nothing in flight. */
+struct schedule_counts {
+  uint32_t running, waiting;
+  uint32_t blocks_used, blocks_cached; /* held by sequences; by the prefix cache alone */
+};
+void schedule_count(const struct schedule *schedule, struct schedule_counts *counts);
+
+/* The KV caches of the stages are lost: nothing is cached, computed or in flight, and every sequence waits. */
 void schedule_reset(struct schedule *schedule);
 
-/* A micro-batch on its way through the pipeline. */
+/* A micro-batch on its way through the pipeline. A span with n > 1 outputs has n - 1 drafted tokens at its end. */
 struct micro_batch {
   uint64_t number;
   struct batch batch;
-  struct span *spans;          /* [batch.span_count] */
+  struct span *spans;          /* [batch.span_count]; their block tables are valid until the next call here */
   struct sequence **sequences; /* [batch.span_count] */
   uint32_t *token_ids;         /* [batch.tokens] row by row */
+  float lead_seconds;          /* for the engine: what the lead's own layers took */
+  bool overlapped;             /* for the engine: launched while another one was in flight */
+  struct micro_batch *next;    /* for the engine's queue */
 };
 
-/* Admits waiting sequences and composes the next micro-batch, whose sequences are then in flight; *micro_batch is NULL
- * when there is nothing to do. */
+static inline uint32_t span_drafted(const struct span *span) { return span->outputs > 1 ? span->outputs - 1 : 0; }
+
+/* Admits waiting sequences and composes the next micro-batch, whose tokens are then launched; *micro_batch is NULL when
+ * there is nothing to do. After an error at least one sequence fails, so that it does not come back for ever. `error`
+ * must not be NULL. */
 int schedule_next(struct schedule *schedule, uint64_t number, struct micro_batch **micro_batch, struct kj_error *error);
-/* The micro-batch came back: its tokens are computed, its sequences are no longer in flight. */
-void schedule_complete(struct micro_batch *micro_batch);
+
+/* The oldest micro-batch in flight came back: its tokens, but for drafted ones, are computed. */
+void schedule_complete(struct schedule *schedule, struct micro_batch *micro_batch);
+/* The sequence's next token, appended by the caller, is the one that was drafted: it is computed already. */
+void schedule_accept(struct schedule *schedule, struct sequence *sequence);
+/* What became of the drafted tokens of a span, once it is known. */
+void schedule_learn(struct sequence *sequence, uint32_t drafted, uint32_t accepted);
+/* A micro-batch took so long in its slowest stage. */
+void schedule_observe(struct schedule *schedule, const struct micro_batch *micro_batch, double seconds);
+
+/* The micro-batch composed last cannot be computed: it is not in flight, and its sequences fail with this error once
+ * nothing else of them is. */
+void schedule_abandon(struct micro_batch *micro_batch, const struct kj_error *error);
 void micro_batch_free(struct micro_batch *micro_batch);
 
 #endif

@@ -222,7 +222,7 @@ static void test_cancelled_while_queued(void **state) {
 
 static void test_cancelled_while_prefilling(void **state) {
   struct client client = {.cancel_prefilled = 2 * CHUNK};
-  assert_int_equal(submit(*state, &client, CONTEXT - 10, 0, 1), 0);
+  assert_int_equal(submit(*state, &client, CONTEXT - 10, 0, 77), 0);
   assert_ended(&client, FINISH_CANCELLED, 0);
   assert_int_equal(client.prefilled, 2 * CHUNK);
 }
