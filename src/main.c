@@ -11,6 +11,7 @@ static const struct {
     {"serve", cmd_serve, "serve a model over HTTP, alone or as the lead of a pipeline"},
     {"node", cmd_node, "compute some layers for a lead"},
     {"run", cmd_run, "answer a prompt, or chat, in the terminal"},
+    {"top", cmd_top, "watch what a running cluster is doing"},
     {"plan", cmd_plan, "show how a model's layers and memory spread over nodes"},
     {"bench", cmd_bench, "measure prefill and decode speed"},
     {"synth", cmd_synth, "write a synthetic checkpoint of a published model's shape"},

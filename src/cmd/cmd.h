@@ -11,5 +11,6 @@ int cmd_plan(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 
 #endif
