@@ -5,7 +5,7 @@ BUILD ?= build
 CMAKE_FLAGS ?= -DKAIJU_TESTS=OFF
 PREFIX ?= /usr/local
 
-.PHONY: all dependencies demo test install format tidy asan fuzz bench bench-context bench-peers clean
+.PHONY: all dependencies demo test install format tidy asan fuzz bench bench-context bench-peers bench-pipeline clean
 
 all: dependencies
 	cmake -S . -B $(BUILD) -G Ninja $(CMAKE_FLAGS)
@@ -57,6 +57,11 @@ bench-peers: all
 	scripts/dependencies.sh peers
 	bench/peers/setup.sh $(BUILD)/peers
 	$(BUILD)/peers/venv/bin/python bench/peers/run.py --kaiju $(BUILD)/kaiju --directory $(BUILD)/peers $(PEERS)
+
+# Two nodes against one: many streams, a long prompt, a chat's second turn, drafts, and 64 clients for ten minutes;
+# PIPELINE are options of bench/pipeline.py.
+bench-pipeline: all
+	bench/pipeline.py $(BUILD)/kaiju all --thirty $(BUILD)/bench/30b-8 $(PIPELINE)
 
 clean:
 	rm -rf $(BUILD)
