@@ -20,15 +20,20 @@ static const char manual[] =
     "of a pipeline of nodes.\n"
     "\n"
     "  --host ADDRESS         where the HTTP server listens (default: 127.0.0.1)\n"
-    "  --port N               (default: 8080; 0: any free one)\n" ENGINE_FLAGS_MANUAL
+    "  --port N               (default: 8080; 0: any free one)\n"
+    "  --drop-prompt-lines REGEX\n"
+    "                         leave out lines of system messages that match, such as a header with the time: what "
+    "comes\n"
+    "                         behind them stays in the prefix cache from one request to the next\n" ENGINE_FLAGS_MANUAL
     "  --help                 this text\n";
 
-enum { FLAG_HOST = 2000, FLAG_PORT };
+enum { FLAG_HOST = 2000, FLAG_PORT, FLAG_DROP_PROMPT_LINES };
 
 struct serve_flags {
   struct engine_flags engine;
   const char *host;
   uint32_t port;
+  struct prompt_lines *dropped_lines;
 };
 
 struct serving {
@@ -48,6 +53,11 @@ static int take(void *context, int option, const char *value, struct kj_error *e
       return 0;
     case FLAG_PORT:
       return cmd_number("--port", value, 0, 65535, &flags->port, error);
+    case FLAG_DROP_PROMPT_LINES:
+      prompt_lines_free(flags->dropped_lines);
+      flags->dropped_lines = NULL;
+      if (prompt_lines_compile(&flags->dropped_lines, value, error) == 0) return 0;
+      return kj_fail_context(error, "--drop-prompt-lines");
     default:
       return engine_flags_take(&flags->engine, option, value, error);
   }
@@ -104,7 +114,8 @@ static int run(void *context, struct kj_error *error) {
                               .model_name = name,
                               .engine = serving.engine,
                               .tokenizer = serving.tokenizer,
-                              .chat = serving.chat};
+                              .chat = serving.chat,
+                              .dropped_lines = flags->dropped_lines};
   uint16_t port;
   if ((code = http_server_start(&serving.server, &http, &port, error))) goto done;
   bool is_ipv6 = strchr(flags->host, ':') != NULL;
@@ -124,6 +135,7 @@ done:
 int cmd_serve(int argc, char **argv) {
   static const struct option known[] = {{"host", required_argument, NULL, FLAG_HOST},
                                         {"port", required_argument, NULL, FLAG_PORT},
+                                        {"drop-prompt-lines", required_argument, NULL, FLAG_DROP_PROMPT_LINES},
                                         {"help", no_argument, NULL, COMMAND_HELP},
                                         ENGINE_LONG_OPTIONS,
                                         {NULL, 0, NULL, 0}};
@@ -132,5 +144,6 @@ int cmd_serve(int argc, char **argv) {
   engine_flags_init(&flags.engine);
   int status = command_main(&command, &flags, argc, argv);
   engine_flags_free(&flags.engine);
+  prompt_lines_free(flags.dropped_lines);
   return status;
 }

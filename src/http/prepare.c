@@ -56,6 +56,8 @@ static int tokenize(const struct preparer_options *options, struct preparation *
     return api_fail(&preparation->error, 400, "no_chat_template", NULL,
                     "this model has no chat template: use /v1/completions");
   } else {
+    if (options->dropped_lines && prompt_lines_drop(options->dropped_lines, request->messages, &preparation->error))
+      return -1;
     failed = chat_template_render(options->chat, request->messages, request->tools, request->template_variables, true,
                                   &text, &cause);
     if (!failed && buffer_failed(&text)) failed = kj_fail_memory(&cause, "the prompt");

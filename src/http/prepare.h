@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "http/prompt_lines.h"
 #include "http/request.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
@@ -15,7 +16,8 @@ struct preparer;
 
 struct preparer_options {
   const struct tokenizer *tokenizer;
-  const struct chat_template *chat; /* NULL: chat completions answer 400 */
+  const struct chat_template *chat;         /* NULL: chat completions answer 400 */
+  const struct prompt_lines *dropped_lines; /* of system messages, or NULL */
   const struct config *config;
   uint32_t context;            /* tokens of a sequence at most */
   void (*wake)(void *context); /* called from the preparer's thread when a preparation is done */

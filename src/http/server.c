@@ -227,6 +227,7 @@ static void release(struct http_server *server) {
 static int start_threads(struct http_server *server, const struct http_options *options, struct kj_error *error) {
   struct preparer_options preparer = {.tokenizer = options->tokenizer,
                                       .chat = options->chat,
+                                      .dropped_lines = options->dropped_lines,
                                       .config = engine_config(options->engine),
                                       .context = engine_context(options->engine),
                                       .wake = wake,

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "http/prompt_lines.h"
 #include "sched/engine.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
@@ -35,7 +36,8 @@ struct http_options {
   const char *model_name; /* as /v1/models reports it */
   struct engine *engine;  /* borrowed, as all below */
   const struct tokenizer *tokenizer;
-  const struct chat_template *chat; /* NULL: chat completions answer 400 */
+  const struct chat_template *chat;         /* NULL: chat completions answer 400 */
+  const struct prompt_lines *dropped_lines; /* http/prompt_lines.h; or NULL */
   struct http_limits limits;
 };
 

@@ -22,7 +22,8 @@ void serve_fake_start(struct serve_fake *serve, const struct http_limits *limits
                                  .model_name = "org/kaiju-mini",
                                  .engine = serve->engine,
                                  .tokenizer = serve->tokenizer,
-                                 .chat = serve->chat};
+                                 .chat = serve->chat,
+                                 .dropped_lines = serve->dropped_lines};
   if (limits) options.limits = *limits;
   check(http_server_start(&serve->server, &options, &serve->port, &error), &error);
 }

@@ -7,7 +7,10 @@
 #include "unit/http/http_client.h"
 
 struct serve_fake {
-  uint32_t context; /* set before the start; 0: FAKE_CONTEXT */
+  /* Set before the start. */
+  uint32_t context;                   /* 0: FAKE_CONTEXT */
+  struct prompt_lines *dropped_lines; /* or NULL; the caller's */
+
   struct tokenizer *tokenizer;
   struct chat_template *chat;
   struct engine *engine;
@@ -17,7 +20,7 @@ struct serve_fake {
 
 enum { FAKE_CONTEXT = 256 };
 
-/* `serve` is zero but for the context; `limits` may be NULL. */
+/* `serve` is zero but for what is set before the start; `limits` may be NULL. */
 void serve_fake_start(struct serve_fake *serve, const struct http_limits *limits);
 void serve_fake_stop(struct serve_fake *serve);
 /* The engine generates this text, as the tokenizer cuts it. Returns the number of tokens. */
