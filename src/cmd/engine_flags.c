@@ -8,6 +8,8 @@
 #include "cmd/number.h"
 #include "cmd/shipped.h"
 
+enum { MOST_DRAFT = 256 };
+
 void engine_flags_init(struct engine_flags *flags) {
   memset(flags, 0, sizeof *flags);
   flags->options.nodes = flags->nodes;
@@ -66,6 +68,22 @@ int engine_flags_take(struct engine_flags *flags, int flag, const char *value, s
       return cmd_number("--ctx", value, 2, 1u << 28, &options->context, error);
     case FLAG_PARALLEL:
       return cmd_number("--parallel", value, 1, 4096, &options->parallel, error);
+    case FLAG_KV_TOKENS:
+      return cmd_number("--kv-tokens", value, 1, UINT32_MAX, &options->kv_tokens, error);
+    case FLAG_QUEUE:
+      return cmd_number("--queue", value, 1, 1u << 20, &options->queue, error);
+    case FLAG_MICRO_BATCHES:
+      return cmd_number("--micro-batches", value, 1, PLAN_MAX_MICRO_BATCHES, &options->micro_batches, error);
+    case FLAG_DRAFT:
+      code = cmd_number("--draft", value, 0, MOST_DRAFT, &options->draft, error);
+      if (!code && options->draft == 0) options->draft = ENGINE_NO_DRAFT;
+      return code;
+    case FLAG_KV_DISK:
+      options->kv_disk = value;
+      return 0;
+    case FLAG_KV_DISK_SIZE:
+      code = plan_parse_size(value, &options->kv_disk_size, error);
+      return code ? kj_fail_context(error, "--kv-disk-size") : 0;
     case FLAG_CHUNK:
       return cmd_number("--chunk", value, 1, 65536, &options->chunk, error);
     case FLAG_THREADS:

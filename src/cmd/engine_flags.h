@@ -17,7 +17,13 @@ enum {
   FLAG_SPLIT,
   FLAG_CTX,
   FLAG_PARALLEL,
+  FLAG_KV_TOKENS,
+  FLAG_QUEUE,
   FLAG_CHUNK,
+  FLAG_MICRO_BATCHES,
+  FLAG_DRAFT,
+  FLAG_KV_DISK,
+  FLAG_KV_DISK_SIZE,
   FLAG_THREADS,
   FLAG_PIN,
   FLAG_HUGE_PAGES,
@@ -31,17 +37,20 @@ enum {
   FLAG_DEADLINE
 };
 
-#define ENGINE_LONG_OPTIONS                                                                                         \
-  {"nodes", required_argument, NULL, FLAG_NODES}, {"split", required_argument, NULL, FLAG_SPLIT},                   \
-      {"ctx", required_argument, NULL, FLAG_CTX}, {"parallel", required_argument, NULL, FLAG_PARALLEL},             \
-      {"chunk", required_argument, NULL, FLAG_CHUNK}, {"threads", required_argument, NULL, FLAG_THREADS},           \
-      {"pin", required_argument, NULL, FLAG_PIN}, {"huge-pages", no_argument, NULL, FLAG_HUGE_PAGES},               \
-      {"cpu", required_argument, NULL, FLAG_CPU}, {"memory", required_argument, NULL, FLAG_MEMORY},                 \
-      {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH}, {"key-file", required_argument, NULL, FLAG_KEY_FILE}, \
-      {"provider", required_argument, NULL, FLAG_PROVIDER},                                                         \
-      {"connect-timeout", required_argument, NULL, FLAG_CONNECT_TIMEOUT},                                           \
-      {"recovery-timeout", required_argument, NULL, FLAG_RECOVERY_TIMEOUT}, {                                       \
-    "deadline", required_argument, NULL, FLAG_DEADLINE                                                              \
+#define ENGINE_LONG_OPTIONS                                                                                           \
+  {"nodes", required_argument, NULL, FLAG_NODES}, {"split", required_argument, NULL, FLAG_SPLIT},                     \
+      {"ctx", required_argument, NULL, FLAG_CTX}, {"parallel", required_argument, NULL, FLAG_PARALLEL},               \
+      {"kv-tokens", required_argument, NULL, FLAG_KV_TOKENS}, {"queue", required_argument, NULL, FLAG_QUEUE},         \
+      {"chunk", required_argument, NULL, FLAG_CHUNK}, {"micro-batches", required_argument, NULL, FLAG_MICRO_BATCHES}, \
+      {"draft", required_argument, NULL, FLAG_DRAFT}, {"kv-disk", required_argument, NULL, FLAG_KV_DISK},             \
+      {"kv-disk-size", required_argument, NULL, FLAG_KV_DISK_SIZE},                                                   \
+      {"threads", required_argument, NULL, FLAG_THREADS}, {"pin", required_argument, NULL, FLAG_PIN},                 \
+      {"huge-pages", no_argument, NULL, FLAG_HUGE_PAGES}, {"cpu", required_argument, NULL, FLAG_CPU},                 \
+      {"memory", required_argument, NULL, FLAG_MEMORY}, {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH},       \
+      {"key-file", required_argument, NULL, FLAG_KEY_FILE}, {"provider", required_argument, NULL, FLAG_PROVIDER},     \
+      {"connect-timeout", required_argument, NULL, FLAG_CONNECT_TIMEOUT},                                             \
+      {"recovery-timeout", required_argument, NULL, FLAG_RECOVERY_TIMEOUT}, {                                         \
+    "deadline", required_argument, NULL, FLAG_DEADLINE                                                                \
   }
 
 #define ENGINE_FLAGS_MANUAL                                                                                          \
@@ -49,8 +58,18 @@ enum {
   "stages\n"                                                                                                         \
   "  --split N,N,...        layers of each node, the lead first; default: the fastest split that fits\n"             \
   "  --ctx N                tokens of a sequence at most (default: the model's maximum, or 32768 if that is less)\n" \
-  "  --parallel N           sequences that run at once (default: 1); more wait\n"                                    \
-  "  --chunk N              prompt tokens a step (default: 512)\n"                                                   \
+  "  --parallel N           sequences that run at once (default: 4); more wait\n"                                    \
+  "  --kv-tokens N          tokens in the KV cache, of running sequences and of the prefix cache together\n"         \
+  "                         (default: --parallel times --ctx)\n"                                                     \
+  "  --queue N              requests that may wait (default: 256); more are refused\n"                               \
+  "  --chunk N              tokens of a micro-batch at most (default: 512)\n"                                        \
+  "  --micro-batches N      that running sequences are dealt into, to keep every node busy (default: one for each "  \
+  "node)\n"                                                                                                          \
+  "  --draft N              tokens that are guessed ahead from a sequence's own text, and verified; the answer is "  \
+  "the\n"                                                                                                            \
+  "                         same with and without (default: up to 16; 0: none)\n"                                    \
+  "  --kv-disk DIR          keep the prefix cache in DIR, over restarts; every node needs a directory of its own\n"  \
+  "  --kv-disk-size SIZE    bytes it may take in DIR (default: 32GiB)\n"                                             \
   "  --threads N            compute threads (default: one per CPU)\n"                                                \
   "  --pin LIST             CPUs to keep to, one a compute thread: 0-3,8 (default: the system chooses)\n"            \
   "  --huge-pages           copy the weights from the page cache into huge pages: decodes faster, starts slower\n"   \

@@ -6,6 +6,7 @@
 #include "cmd/number.h"
 #include "model/checkpoint.h"
 #include "model/plan.h"
+#include "sched/engine.h"
 
 static const char manual[] =
     "Usage: kaiju plan MODEL [--node NAME=MEMORY[,BANDWIDTH]]... [options]\n"
@@ -21,7 +22,9 @@ static const char manual[] =
     "  --split N,N,...        layers of each node; otherwise the split whose slowest stage is fastest, within the "
     "memory\n"
     "  --ctx N                tokens of one sequence (default: the model's maximum)\n"
-    "  --parallel N           sequences at once (default: 1)\n"
+    "  --parallel N           sequences at once (default: 4)\n"
+    "  --kv-tokens N          tokens in the KV cache (default: --parallel times --ctx)\n"
+    "  --micro-batches N      that sequences are dealt into (default: one for each node)\n"
     "  --batch-tokens N       tokens of a micro-batch at most (default: 512)\n"
     "  --threads N            threads of each node, for its scratch memory (default: 64)\n"
     "  --head-on-last         the last node holds embedding, norm and head too\n"
@@ -71,6 +74,10 @@ static int take(void *flags, int option, const char *value, struct kj_error *err
       return cmd_number("--ctx", value, 1, UINT32_MAX, &request->context, error);
     case 'p':
       return cmd_number("--parallel", value, 1, UINT32_MAX, &request->parallel, error);
+    case 'k':
+      return cmd_number("--kv-tokens", value, 1, UINT32_MAX, &request->kv_tokens, error);
+    case 'm':
+      return cmd_number("--micro-batches", value, 1, PLAN_MAX_MICRO_BATCHES, &request->micro_batches, error);
     case 'b':
       return cmd_number("--batch-tokens", value, 1, UINT32_MAX, &request->max_batch_tokens, error);
     case 't':
@@ -112,10 +119,11 @@ int cmd_plan(int argc, char **argv) {
   static const struct option known[] = {
       {"node", required_argument, NULL, 'n'},         {"split", required_argument, NULL, 's'},
       {"ctx", required_argument, NULL, 'c'},          {"parallel", required_argument, NULL, 'p'},
+      {"kv-tokens", required_argument, NULL, 'k'},    {"micro-batches", required_argument, NULL, 'm'},
       {"batch-tokens", required_argument, NULL, 'b'}, {"threads", required_argument, NULL, 't'},
       {"head-on-last", no_argument, NULL, 'l'},       {"json", no_argument, NULL, 'j'},
       {"help", no_argument, NULL, COMMAND_HELP},      {NULL, 0, NULL, 0}};
   static const struct command command = {"plan", manual, "", known, take, take_arguments, run};
-  struct options options = {.request.parallel = 1};
+  struct options options = {.request.parallel = ENGINE_DEFAULT_PARALLEL};
   return command_main(&command, &options, argc, argv);
 }

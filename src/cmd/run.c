@@ -34,6 +34,7 @@ static const char manual[] =
     "                         sampling (default: as generation_config.json says); temperature 0: the best token\n"
     "  --seed N               the same seed gives the same reply\n"
     "  --quiet                no statistics after the reply\n" ENGINE_FLAGS_MANUAL
+    "                         (of --parallel the default is 1 here: there is one conversation)\n"
     "  --help                 this text\n";
 
 enum {
@@ -254,6 +255,8 @@ static int open_all(struct running *running, struct run_flags *flags, struct kj_
   struct engine_options *options = &flags->engine.options;
   options->on_progress = isatty(STDERR_FILENO) ? progress_cluster : NULL;
   options->progress_context = &running->progress;
+  /* One conversation needs one place: more would only take memory. */
+  if (!options->parallel) options->parallel = 1;
   int code = tokenizer_load(&running->tokenizer, options->model, error);
   if (!code && !flags->raw) code = chat_template_load(&running->chat, options->model, error);
   if (!code) code = engine_create(&running->engine, options, error);
