@@ -37,6 +37,12 @@ uint64_t plan_activation_bytes(const struct config *config, uint32_t max_batch_t
   return multiply(columns, multiply(max_batch_tokens, sizeof(float)));
 }
 
+uint64_t plan_store_bytes(uint64_t block_bytes) {
+  enum { HEADERS = 1024 }; /* what a copy has besides: header, checksum, place in the queue */
+  uint64_t copy = add(block_bytes, HEADERS), two = multiply(2, copy);
+  return add(two > PLAN_KV_QUEUE_BYTES ? two : PLAN_KV_QUEUE_BYTES, copy);
+}
+
 uint64_t plan_head_bytes(const struct config *config, uint32_t max_batch_tokens) {
   uint32_t rows = max_batch_tokens < PLAN_LOGIT_ROWS ? PLAN_LOGIT_ROWS : max_batch_tokens;
   uint64_t logits = multiply(2 * PLAN_LOGIT_ROWS + PLAN_SAMPLER_ROWS, config->vocabulary);
@@ -213,6 +219,9 @@ static void costs_nodes(struct costs *costs, const struct plan *plan, const stru
     cost->head_weights = plan->stages[i].holds_head ? head_weights : 0;
     cost->head_read = i == 0 ? head_read : 0;
     costs_working(cost, plan, i, config, rows);
+    if (request->kv_disk) /* the stage may have all layers */
+      cost->stage_working =
+          add(cost->stage_working, plan_store_bytes(multiply(plan->kv_bytes_per_token, (uint64_t)KV_BLOCK)));
   }
 }
 

@@ -49,6 +49,7 @@ struct plan_request {
   uint32_t kv_tokens;        /* of the KV pool, at least one context; 0: parallel · context */
   uint32_t micro_batches;    /* that sequences are dealt into; 0: one for each stage */
   uint32_t max_batch_tokens; /* rows of a micro-batch; 0: PLAN_DEFAULT_BATCH_TOKENS */
+  bool kv_disk;              /* KV blocks are kept on disk: copies of some wait to be written */
   bool head_on_last;         /* also the last node holds embedding, norm and head (it does not compute with them) */
 };
 
@@ -95,6 +96,11 @@ void plan_free(struct plan *plan);
  * stage_open allocates. */
 uint64_t plan_activation_bytes(const struct config *config, uint32_t max_batch_tokens);
 enum { PLAN_LEDGER_BLOCK_BYTES = KV_BLOCK * 4 + 32 };
+/* Most bytes of memory that keeping KV blocks on disk takes, `block_bytes` being those of a block of the stage's
+ * layers: copies that wait to be written, PLAN_KV_QUEUE_BYTES or two blocks if these are larger, and one that was read.
+ */
+uint64_t plan_store_bytes(uint64_t block_bytes);
+enum { PLAN_KV_QUEUE_BYTES = 64 << 20 };
 /* Bytes of the lead's ends of the model: embedded rows [hidden], and rows [vocabulary] of 4-byte numbers: two tiles of
  * PLAN_LOGIT_ROWS logits, and PLAN_SAMPLER_ROWS tables of the sampler. */
 uint64_t plan_head_bytes(const struct config *config, uint32_t max_batch_tokens);

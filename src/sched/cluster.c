@@ -29,6 +29,7 @@ struct cluster {
   uint32_t hidden;
   struct expected *expected; /* ring: results that are to come, the next one first */
   uint32_t expected_first, expected_count;
+  struct disk_index *disk_index; /* borrowed; or NULL */
 };
 
 int cluster_open(struct cluster **result, const struct cluster_options *options, struct kj_error *error) {
@@ -177,6 +178,20 @@ static int handle_result(struct cluster *cluster, const struct cluster_node *nod
   return 0;
 }
 
+static int handle_inventory(struct cluster *cluster, const struct cluster_node *node, const struct link_event *frame,
+                            struct kj_error *error) {
+  struct message_inventory inventory;
+  int code = message_decode_inventory(&inventory, frame->payload, frame->length, error);
+  if (code) return code;
+  if (!cluster->assigned)
+    code = kj_fail(error, KJ_INVALID, "an inventory without an assignment");
+  else if (cluster->disk_index)
+    code = disk_index_add(cluster->disk_index, (uint32_t)(node - cluster->nodes) + 1, inventory.capacity,
+                          inventory.keys, inventory.count, error);
+  message_free_inventory(&inventory);
+  return code;
+}
+
 static int handle_frame(struct cluster *cluster, struct cluster_node *node, const struct link_event *frame,
                         struct cluster_event *event, struct kj_error *error) {
   struct message_progress progress;
@@ -203,6 +218,8 @@ static int handle_frame(struct cluster *cluster, struct cluster_node *node, cons
       return 0;
     case MESSAGE_RESULT:
       return handle_result(cluster, node, frame, event, error);
+    case MESSAGE_INVENTORY:
+      return handle_inventory(cluster, node, frame, error);
     case MESSAGE_FAIL:
       code = message_decode_fail(&failure, frame->payload, frame->length, error);
       if (code) return code;
@@ -308,7 +325,8 @@ int cluster_assign(struct cluster *cluster, const struct plan *plan, const struc
                    uint32_t max_batch_tokens, uint32_t hidden, struct kj_error *error) {
   int code = 0;
   cluster->hidden = hidden;
-  size_t limit = message_work_limit(max_batch_tokens, hidden, plan->kv_blocks);
+  size_t work = message_work_limit(max_batch_tokens, hidden, plan->kv_blocks);
+  size_t limit = work > LINK_SMALL_FRAME ? work : LINK_SMALL_FRAME;
   struct message_shard *shards = calloc(identity->shard_count + 1, sizeof *shards);
   if (!shards) return kj_fail_memory(error, "the shards' identities");
   for (size_t i = 0; i < identity->shard_count; i++) {
@@ -350,6 +368,25 @@ int cluster_send(struct cluster *cluster, const struct message_work *work, struc
                                     {work->rows, (size_t)work->batch.tokens * work->hidden * sizeof(float)}};
   if (!code) code = link_send(cluster->hub, cluster->nodes[0].link, MESSAGE_WORK, cluster->epoch, parts, 2, error);
   buffer_free(&head);
+  return code;
+}
+
+void cluster_use_disk_index(struct cluster *cluster, struct disk_index *index) { cluster->disk_index = index; }
+
+int cluster_send_blocks(struct cluster *cluster, struct block_operation *operations, size_t count,
+                        struct kj_error *error) {
+  int code = 0;
+  for (size_t sent = 0; sent < count && !code; sent += MESSAGE_MAX_BLOCK_OPERATIONS) {
+    size_t part = count - sent < MESSAGE_MAX_BLOCK_OPERATIONS ? count - sent : MESSAGE_MAX_BLOCK_OPERATIONS;
+    struct message_blocks blocks = {.count = (uint32_t)part, .operations = operations + sent};
+    struct buffer payload = {0};
+    message_encode_blocks(&payload, &blocks);
+    code = buffer_failed(&payload) ? kj_fail_memory(error, "a message") : 0;
+    if (!code)
+      code = link_send(cluster->hub, cluster->nodes[0].link, MESSAGE_BLOCKS, cluster->epoch,
+                       &(struct link_part){payload.data, payload.length}, 1, error);
+    buffer_free(&payload);
+  }
   return code;
 }
 

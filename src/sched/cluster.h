@@ -14,6 +14,7 @@
 #include "link/message.h"
 #include "model/checkpoint.h"
 #include "model/plan.h"
+#include "sched/disk_index.h"
 
 struct cluster;
 
@@ -75,6 +76,13 @@ int cluster_send(struct cluster *cluster, const struct message_work *work, struc
 /* Results come in the order of these calls, each with that number of rows; at most PLAN_MAX_IN_FLIGHT are waited for.
  * Called before cluster_send's micro-batch can come back. */
 void cluster_expect(struct cluster *cluster, uint64_t number, uint32_t outputs);
+
+/* Has what nodes say of their disks added to the index (borrowed, or NULL: not wanted), from the next assignment on. */
+void cluster_use_disk_index(struct cluster *cluster, struct disk_index *index);
+/* Sends orders about KV blocks to stage 1, which passes them on: every node carries them out after the micro-batches
+ * sent before and before those sent later. Any count. */
+int cluster_send_blocks(struct cluster *cluster, struct block_operation *operations, size_t count,
+                        struct kj_error *error);
 
 /* Tells every node that is connected to end, because the cluster could not be formed. False while connections are still
  * being made: call again when something has arrived, so that no node is left waiting. */

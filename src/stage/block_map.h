@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "link/block_key.h"
 
-enum { BLOCK_MAP_NONE = UINT32_MAX };
+#define BLOCK_MAP_NONE UINT32_MAX
 
 struct block_map {
   struct block_map_slot *slots; /* a power of two of them, at most half full */

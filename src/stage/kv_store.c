@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "model/plan.h"
 #include "stage/block_map.h"
 #include "stage/kv_directory.h"
 
@@ -302,7 +303,7 @@ static bool wanted(struct kv_store *store, const struct block_key *key) {
   if (place != BLOCK_MAP_NONE) store->held[place].used = ++store->clock;
   if (place != BLOCK_MAP_NONE || find_write(store, key)) return false;
   if (store->held_count + (uint64_t)store->waiting >= store->capacity) return false;
-  return store->waiting < 2 || (store->waiting + (uint64_t)1) * store->file_bytes <= KV_STORE_QUEUE;
+  return store->waiting < 2 || (store->waiting + (uint64_t)1) * store->file_bytes <= PLAN_KV_QUEUE_BYTES;
 }
 
 static struct kv_file_header header_of(const struct kv_store *store, const struct block_operation *operation) {

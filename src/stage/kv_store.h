@@ -6,7 +6,7 @@
  *
  * A block is copied by the caller into memory of the store, and a thread of the store writes it: under another name,
  * synced, then renamed, so that a name with its ending is a whole file whenever the process or the machine dies. At
- * most KV_STORE_QUEUE bytes, or two blocks if these are larger, wait to be written; a block beyond that is not kept. It
+ * most PLAN_KV_QUEUE_BYTES, or two blocks if these are larger, wait to be written; a block beyond that is not kept. It
  * is only a cache: a full or failing disk costs blocks, never the run. The page cache is told to forget what was
  * written and read: the weights need it.
  *
@@ -31,7 +31,6 @@
 struct kv_store;
 
 #define STORE_DEFAULT_SIZE ((uint64_t)32 << 30)
-enum { KV_STORE_QUEUE = 64 << 20 };
 
 struct kv_store_options {
   const char *root;                   /* directory; borrowed while the store is open */

@@ -12,6 +12,8 @@
 #include "link/link.h"
 #include "link/message.h"
 #include "model/plan.h"
+#include "stage/kv_directory.h"
+#include "stage/kv_identity.h"
 
 enum {
   WAITING_UPSTREAMS = 8 /* previous stages that have connected before our own assignment came */
@@ -32,6 +34,7 @@ struct node {
   size_t backend_rows;
   struct stage *stage; /* kept over epochs */
   struct stage_options stage_options;
+  struct kv_store *store; /* of the stage; NULL without options.kv_disk */
   struct link_hub *hub;
   uint64_t session; /* of this process */
 
@@ -190,7 +193,9 @@ static int load_stage(struct node *node, const struct message_assign *assign, st
                                   .huge_page_threads = node->options.huge_pages ? node->threads : NULL};
   if (node->stage && same_stage(&options, &node->stage_options)) return 0; /* warm, and forgotten by end_epoch */
   double begin = clock_seconds();
+  kv_store_close(node->store);
   stage_close(node->stage);
+  node->store = NULL;
   node->stage = NULL;
   int code = node->options.huge_pages ? reopen_checkpoint(node, error) : 0;
   if (!code) code = open_backend(node, assign->max_batch_tokens, error);
@@ -211,11 +216,58 @@ static int load_stage(struct node *node, const struct message_assign *assign, st
   return 0;
 }
 
+static int open_store(struct node *node, const struct message_assign *assign, struct kj_error *error) {
+  if (!node->options.kv_disk || node->store) return 0;
+  struct kv_store_options options = {.root = node->options.kv_disk,
+                                     .limit = node->options.kv_disk_size,
+                                     .first_layer = assign->first_layer,
+                                     .layer_count = assign->layer_count,
+                                     .payload_bytes = stage_block_bytes(node->stage),
+                                     .notify = wake,
+                                     .context = node};
+  int code = kv_identity(options.identity, node->checkpoint, node->backend, assign->first_layer, assign->layer_count,
+                         false, error);
+  return code ? code : kv_store_open(&node->store, &options, error);
+}
+
+static int send_keys(struct node *node, struct block_key *keys, size_t count, struct kj_error *error) {
+  struct message_inventory inventory = {
+      .capacity = kv_store_capacity(node->store), .count = (uint32_t)count, .keys = keys};
+  struct buffer payload = {0};
+  message_encode_inventory(&payload, &inventory);
+  return send_message(node, node->lead, MESSAGE_INVENTORY, &payload, error);
+}
+
+/* Tells the lead all that lies on this node's disk. */
+static int send_inventory(struct node *node, struct kj_error *error) {
+  if (!node->store) return 0;
+  struct block_key *keys;
+  size_t count, sent = 0;
+  int code = kv_store_inventory(node->store, &keys, &count, error);
+  if (code) return code;
+  do {
+    size_t part = count - sent < MESSAGE_MAX_KEYS ? count - sent : MESSAGE_MAX_KEYS;
+    code = send_keys(node, keys + sent, part, error);
+    sent += part;
+  } while (!code && sent < count);
+  free(keys);
+  return code;
+}
+
+/* Tells the lead what was written since. A lead that is not there yet is told with the inventory. */
+static void report_written(struct node *node) {
+  enum { MOST = 64 };
+  struct block_key keys[MOST];
+  size_t count;
+  while (node->store && node->ready && (count = kv_store_take_written(node->store, keys, MOST)) > 0)
+    send_keys(node, keys, count, NULL); /* a link that has gone is reported as LINK_DOWN */
+}
+
 /* Lets frames as large as the assignment's micro-batches through. */
 static void allow_work(struct node *node, uint64_t link) {
-  link_set_limit(node->hub, link,
-                 message_work_limit(node->assignment.max_batch_tokens, checkpoint_config(node->checkpoint)->hidden,
-                                    node->assignment.kv_blocks));
+  size_t limit = message_work_limit(node->assignment.max_batch_tokens, checkpoint_config(node->checkpoint)->hidden,
+                                    node->assignment.kv_blocks);
+  link_set_limit(node->hub, link, limit > LINK_SMALL_FRAME ? limit : LINK_SMALL_FRAME);
 }
 
 /* Puts the upstream link to use that has connected for this assignment, if it is there. */
@@ -267,6 +319,8 @@ static int take_assignment(struct node *node, const struct link_event *frame, st
   code = check_assignment(node, &assign, error);
   if (!code) code = compare_shards(node, &assign, error);
   if (!code) code = load_stage(node, &assign, error);
+  if (!code) code = open_store(node, &assign, error);
+  if (!code) code = send_inventory(node, error);
   message_free_assign(&assign);
   if (code) return code;
   node->assigned = true;
@@ -348,6 +402,25 @@ static int compute(struct node *node, const struct link_event *frame, struct kj_
   return code;
 }
 
+/* Keeps, restores and drops KV blocks, and has the stages behind do the same. */
+static int take_blocks(struct node *node, const struct link_event *frame, struct kj_error *error) {
+  if (!node->ready || frame->link != node->upstream.link)
+    return kj_fail(error, KJ_INVALID, "orders about KV blocks from %s, which is not the previous stage", frame->peer);
+  double begin = clock_seconds();
+  struct message_blocks blocks;
+  int code = message_decode_blocks(&blocks, frame->payload, frame->length, node->stage_options.kv_blocks, error);
+  if (code) return code;
+  /* Sent on first: the stages' disks work at the same time. */
+  const struct link_part part = {frame->payload, frame->length};
+  if (node->downstream != node->lead)
+    code = link_send(node->hub, node->downstream, MESSAGE_BLOCKS, node->assignment.epoch, &part, 1, error);
+  if (!code) code = stage_blocks(node->stage, node->store, blocks.operations, blocks.count, NULL, error);
+  message_free_blocks(&blocks);
+  /* Neither computing nor waiting. */
+  if (node->last_finished_at > 0) node->last_finished_at += clock_seconds() - begin;
+  return code;
+}
+
 static void turn_away(struct node *node, const struct link_event *frame) {
   log_warning("a second lead, at %s, is turned away: this node serves another one", frame->peer);
   struct message_fail busy = {.code = KJ_REFUSED, .reason = "this node serves another lead"};
@@ -424,9 +497,9 @@ static int handle_frame(struct node *node, const struct link_event *frame, struc
             stop.reason);
     return 0;
   }
-  if (frame->type == MESSAGE_WORK) {
+  if (frame->type == MESSAGE_WORK || frame->type == MESSAGE_BLOCKS) {
     if (frame->epoch != node->assignment.epoch) return 0; /* of an epoch that is over */
-    return compute(node, frame, error);
+    return frame->type == MESSAGE_WORK ? compute(node, frame, error) : take_blocks(node, frame, error);
   }
   return kj_fail(error, KJ_INVALID, "%s sent a message of type %u, which it may not", frame->peer, frame->type);
 }
@@ -512,7 +585,9 @@ int node_run(struct node *node, struct kj_error *error) {
         if (error) *error = node->stop_reason;
         return node->stop_reason.code;
       }
+      report_written(node);
     }
+    report_written(node);
     pthread_mutex_lock(&node->mutex);
     while (!node->woken) pthread_cond_wait(&node->wake, &node->mutex);
     node->woken = false;
@@ -523,8 +598,9 @@ int node_run(struct node *node, struct kj_error *error) {
 
 static int open_node(struct node *node, char *bound, size_t bound_size, struct kj_error *error) {
   struct node_options *options = &node->options;
-  int code = checkpoint_open(&node->checkpoint, options->model, error);
-  if (code) return code;
+  int code = options->kv_disk ? kv_root_prepare(options->kv_disk, error) : 0;
+  if (code) return kj_fail_context(error, "--kv-disk");
+  if ((code = checkpoint_open(&node->checkpoint, options->model, error))) return code;
   if ((code = checkpoint_identity(node->checkpoint, 0, 0, false, &node->identity, error))) return code;
   if ((code = threads_create_on(&node->threads, options->threads, options->cpus, error))) return code;
   /* One row until the lead says how large its micro-batches are: an instruction set that is missing shows now. */
@@ -561,6 +637,7 @@ int node_create(struct node **result, const struct node_options *options, char *
 void node_destroy(struct node *node) {
   if (!node) return;
   if (node->hub) link_hub_close(node->hub);
+  kv_store_close(node->store);
   stage_close(node->stage);
   if (node->backend) node->backend->operations->destroy(node->backend);
   threads_destroy(node->threads);

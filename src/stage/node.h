@@ -25,12 +25,15 @@ struct node_options {
   const char *provider;        /* link/link.h */
   const uint8_t *key;          /* or NULL */
   double deadline;             /* seconds of silence on a link; 0: 10 */
+  const char *kv_disk;         /* directory for KV blocks that outlive the process (stage/kv_store.h), or NULL */
+  uint64_t kv_disk_size;       /* bytes it may take; 0: STORE_DEFAULT_SIZE */
   /* Called while layers are read in; may be NULL. */
   void (*on_progress)(void *context, uint32_t done, uint32_t total);
   void *context;
 };
 
-/* Opens the checkpoint's configuration and listens; `bound` gets the address. */
+/* Opens the checkpoint's configuration, looks for a directory to keep blocks in if one is given, and listens; `bound`
+ * gets the address. */
 int node_create(struct node **node, const struct node_options *options, char *bound, size_t bound_size,
                 struct kj_error *error);
 /* Serves until node_stop (0) or until a lead says that the cluster could not be formed (an error with its reason). */
