@@ -4,7 +4,12 @@
 
 #include "sched/schedule_state.h"
 
-enum { PANEL = 32 /* rows that the matrix kernels like to have together */ };
+enum {
+  PANEL = 32, /* rows that the matrix kernels like to have together */
+  /* On several stages no chunk is larger than this part of what is left, or than the least that is worth a chunk. */
+  TAIL_CHUNKS = 3,
+  LEAST_TAIL_CHUNK = 128
+};
 
 static int micro_batch_create(struct micro_batch **result, uint32_t spans, uint32_t tokens, struct kj_error *error) {
   struct micro_batch *micro_batch = calloc(1, sizeof *micro_batch);
@@ -120,10 +125,20 @@ struct budget {
   double time;   /* of a micro-batch's time, 0…1 */
 };
 
+/* Tokens of the sequence's next chunk, if it had a micro-batch to itself. The last chunk of a prompt is alone in the
+ * pipeline once the one before it has left: on several stages a prompt ends with small ones. */
+static uint32_t whole_chunk(const struct schedule *schedule, const struct sequence *sequence) {
+  uint32_t most = cost_chunk(&schedule->cost, sequence->launched, schedule->limits.chunk);
+  uint32_t tail = sequence_pending(sequence) / TAIL_CHUNKS;
+  if (schedule->limits.micro_batches == 1) return most;
+  if (tail < LEAST_TAIL_CHUNK) tail = LEAST_TAIL_CHUNK;
+  return most < tail ? most : tail;
+}
+
 /* Plans as much of the sequence's prompt as fits into `time`, in place of what was planned of it. */
 static void plan_prefill(const struct schedule *schedule, struct sequence *sequence, double time,
                          struct budget *budget) {
-  uint32_t most = cost_chunk(&schedule->cost, sequence->launched, schedule->limits.chunk);
+  uint32_t most = whole_chunk(schedule, sequence);
   budget->room += sequence->planned;
   uint32_t tokens = (uint32_t)(most * time + 0.5), pending = sequence_pending(sequence);
   if (tokens == 0) tokens = 1; /* however little is left: no prompt stands still */
