@@ -110,6 +110,7 @@ struct plan_request engine_plan_request(const struct engine *engine) {
                                .parallel = engine->parallel,
                                .kv_tokens = options->kv_tokens,
                                .micro_batches = options->micro_batches,
+                               .kv_disk = options->kv_disk != NULL,
                                .max_batch_tokens = engine->max_batch_tokens};
 }
 
@@ -157,6 +158,7 @@ int engine_create(struct engine **result, const struct engine_options *options, 
 void engine_destroy(struct engine *engine) {
   if (!engine) return;
   if (engine->schedule) engine_cancel_all(engine); /* of an engine that never ran; otherwise there is nothing left */
+  disk_cache_destroy(engine->disk);
   cluster_close(engine->cluster);
   schedule_destroy(engine->schedule);
   stage_close(engine->stage);

@@ -92,9 +92,23 @@ static int open_stage(struct engine *engine, struct kj_error *error) {
   return code;
 }
 
+static int open_disk(struct engine *engine, struct kj_error *error) {
+  struct disk_cache_options options = {.root = engine->options.kv_disk,
+                                       .limit = engine->options.kv_disk_size,
+                                       .checkpoint = engine->checkpoint,
+                                       .backend = engine->backend,
+                                       .cluster = engine->cluster,
+                                       .notify = engine_wake,
+                                       .context = engine};
+  int code = disk_cache_create(&engine->disk, &options, error);
+  if (!code) schedule_use_disk(engine->schedule, engine->disk);
+  return code;
+}
+
 static int begin_epoch_work(struct engine *engine, struct kj_error *error) {
   int code = make_plan(engine, error);
   if (code) return code;
+  if (engine->disk) disk_cache_begin(engine->disk);
   if (engine->cluster) {
     struct checkpoint_identity identity = {0};
     code = checkpoint_identity(engine->checkpoint, 0, engine->config->layers, true, &identity, error);
@@ -104,9 +118,18 @@ static int begin_epoch_work(struct engine *engine, struct kj_error *error) {
     checkpoint_identity_free(&identity);
     if (code) return code;
   }
-  if (!engine->stage) return open_stage(engine, error);
-  stage_reset(engine->stage);
-  return 0;
+  if (engine->stage)
+    stage_reset(engine->stage);
+  else if ((code = open_stage(engine, error)))
+    return code;
+  const struct plan_stage *own = &engine->plan->stages[0];
+  return engine->disk ? disk_cache_attach(engine->disk, engine->stage, own->first_layer, own->layer_count, error) : 0;
+}
+
+/* All stages are ready: the epoch's first token. */
+static int begin_serving(struct engine *engine, struct kj_error *error) {
+  if (engine->disk) disk_cache_ready(engine->disk);
+  return engine_prove_ring(engine, error);
 }
 
 static int open_cluster(struct engine *engine, struct kj_error *error) {
@@ -136,7 +159,6 @@ static int open_cluster(struct engine *engine, struct kj_error *error) {
   if ((code = cluster_open(&engine->cluster, &cluster, error))) return code;
   log_info("connecting to %zu %s over %s", options->node_count, options->node_count == 1 ? "node" : "nodes",
            cluster_provider(engine->cluster));
-  cluster_begin(engine->cluster);
   return 0;
 }
 
@@ -242,7 +264,7 @@ static int serve_cluster(struct engine *engine, void (*on_ready)(void *context),
       code = begin_epoch_work(engine, &failure);
       break;
     case CLUSTER_READY:
-      code = engine_prove_ring(engine, &failure);
+      code = begin_serving(engine, &failure);
       break;
     case CLUSTER_RESULT:
       take_result(engine, &event.result, on_ready, context);
@@ -350,7 +372,10 @@ static int serve(struct engine *engine, void (*on_ready)(void *context), void *c
     take_inbox(engine);
     drop_sequences(engine);
     if (engine->cluster && (code = serve_cluster(engine, on_ready, context, &happened, error))) return code;
+    if (engine->disk) disk_cache_poll(engine->disk);
     if (engine->progress.state == ENGINE_READY) happened |= engine_launch(engine);
+    /* A link that is down is reported by the cluster. */
+    if (engine->disk && engine->cluster) disk_cache_send(engine->disk, NULL);
     engine_publish_status(engine);
     if (!happened) wait_until(engine, next_deadline(engine));
   }
@@ -365,12 +390,15 @@ static void stop_nodes(struct engine *engine, const struct kj_error *reason) {
 }
 
 int engine_run(struct engine *engine, void (*on_ready)(void *context), void *context, struct kj_error *error) {
-  int code;
+  int code = 0;
   if (engine->options.node_count > 0) {
     code = open_cluster(engine, error);
+    if (!code && engine->options.kv_disk) code = open_disk(engine, error);
+    if (!code) cluster_begin(engine->cluster);
   } else {
-    code = begin_epoch_work(engine, error);
-    if (!code) code = engine_prove_ring(engine, error);
+    if (engine->options.kv_disk) code = open_disk(engine, error);
+    if (!code) code = begin_epoch_work(engine, error);
+    if (!code) code = begin_serving(engine, error);
     if (!code) become_ready(engine, on_ready, context);
   }
   if (!code) code = serve(engine, on_ready, context, error);

@@ -33,6 +33,7 @@ struct engine {
   bool split_known;
   struct cluster *cluster; /* NULL without nodes */
   struct schedule *schedule;
+  struct disk_cache *disk; /* NULL without --kv-disk */
   struct sampler *sampler;
 
   float *hidden;                                  /* [max_batch_tokens, hidden] */

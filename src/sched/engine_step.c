@@ -218,6 +218,8 @@ static int compute(struct engine *engine, const struct batch *batch, uint64_t nu
                               .timing_count = 1, /* the lead's own, which it knows */
                               .batch = *batch,
                               .rows = engine->hidden};
+  /* What is to be restored must be there before the micro-batch that reads it. */
+  if (engine->disk && (code = disk_cache_send(engine->disk, error))) return code;
   cluster_expect(engine->cluster, number, batch->outputs);
   return cluster_send(engine->cluster, &work, error);
 }

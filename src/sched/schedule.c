@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "sched/schedule_state.h"
 
 int schedule_create(struct schedule **result, const struct schedule_limits *limits, struct kj_error *error) {
@@ -21,6 +22,8 @@ int schedule_create(struct schedule **result, const struct schedule_limits *limi
     *result = schedule;
   return code;
 }
+
+void schedule_use_disk(struct schedule *schedule, struct disk_cache *disk) { schedule->disk = disk; }
 
 void schedule_destroy(struct schedule *schedule) {
   if (!schedule) return;
@@ -100,15 +103,16 @@ static uint32_t shareable_blocks(const struct sequence *sequence) {
   return sequence->ignore_cache ? 0 : (sequence->token_count - 1) / KV_BLOCK;
 }
 
-/* The first `blocks` blocks are taken from the cache and count as computed. */
-static void take_shared(struct sequence *sequence, uint32_t blocks) {
-  uint32_t tokens = (blocks - sequence->block_count) * KV_BLOCK;
-  sequence->block_count = sequence->kept = blocks;
+/* The first `blocks` blocks were found in the cache and count as computed. */
+static void take_computed(struct sequence *sequence, uint32_t blocks) {
+  uint32_t tokens = blocks * KV_BLOCK - sequence->launched;
+  sequence->kept = blocks;
   sequence_launch(sequence, tokens);
   sequence->computed = sequence->launched;
   /* What a recovery finds again is not what the request found. */
-  if (!sequence->replayed)
-    sequence->cached = sequence->computed < sequence->prompt_count ? sequence->computed : sequence->prompt_count;
+  if (sequence->replayed) return;
+  sequence->cached += tokens;
+  if (sequence->cached > sequence->prompt_count) sequence->cached = sequence->prompt_count;
 }
 
 void schedule_adopt(struct schedule *schedule, struct sequence *sequence) {
@@ -117,34 +121,8 @@ void schedule_adopt(struct schedule *schedule, struct sequence *sequence) {
   if (!at_block || here >= limit) return;
   uint32_t found = prefix_share(schedule->prefixes, sequence->tokens, sequence->blocks, here, limit);
   schedule->promised -= found - here;
-  take_shared(sequence, found);
-}
-
-/* Admits the sequence if its place and all its blocks can be promised. */
-static bool try_admit(struct schedule *schedule, struct sequence *sequence) {
-  if (schedule->running >= schedule->limits.parallel) return false;
-  uint32_t limit = shareable_blocks(sequence);
-  /* Shared first: blocks that are in use cannot be promised any more. */
-  uint32_t found = limit > 0 ? prefix_share(schedule->prefixes, sequence->tokens, sequence->blocks, 0, limit) : 0;
-  uint64_t needed = (uint64_t)schedule->promised + sequence->block_limit - found;
-  if ((uint64_t)blocks_free(schedule->blocks) + prefix_idle(schedule->prefixes) < needed) {
-    sequence->block_count = found;
-    release_blocks(schedule, sequence);
-    return false;
-  }
-  schedule->promised = (uint32_t)needed;
-  take_shared(sequence, found);
-  sequence->state = SEQUENCE_RUNNING;
-  schedule->running++;
-  schedule->waiting--;
-  return true;
-}
-
-void schedule_admit(struct schedule *schedule) {
-  for (struct sequence *sequence = schedule->first; sequence; sequence = sequence->next) {
-    if (sequence->state == SEQUENCE_RUNNING) continue;
-    if (!try_admit(schedule, sequence)) return;
-  }
+  sequence->block_count = found;
+  take_computed(sequence, found);
 }
 
 int schedule_take_blocks(struct schedule *schedule, struct sequence *sequence, uint32_t tokens,
@@ -161,10 +139,57 @@ int schedule_take_blocks(struct schedule *schedule, struct sequence *sequence, u
   return 0;
 }
 
-/* Gives the blocks that have become full to the prefix cache. */
+/* Gives the blocks that have become full to the prefix cache, and to the disk. */
 static void keep_blocks(struct schedule *schedule, struct sequence *sequence) {
-  for (; (sequence->kept + 1) * KV_BLOCK <= sequence->computed; sequence->kept++)
-    prefix_keep(schedule->prefixes, sequence->tokens, sequence->blocks, sequence->kept);
+  for (; (sequence->kept + 1) * KV_BLOCK <= sequence->computed; sequence->kept++) {
+    uint32_t index = sequence->kept;
+    prefix_keep(schedule->prefixes, sequence->tokens, sequence->blocks, index);
+    struct kj_error error;
+    if (schedule->disk &&
+        disk_cache_store(schedule->disk, &sequence->chain, sequence->tokens, index, sequence->blocks[index], &error))
+      log_error("a KV block is not kept on disk: %s", error.message);
+  }
+}
+
+/* Goes on with what the disks hold behind what the prefix cache holds. */
+static void restore_blocks(struct schedule *schedule, struct sequence *sequence, uint32_t limit) {
+  uint32_t first = sequence->block_count;
+  uint32_t end = first + disk_cache_find(schedule->disk, sequence->tokens, first, limit);
+  for (uint32_t i = first; i < end; i++) {
+    if (schedule_take_blocks(schedule, sequence, (i + 1) * KV_BLOCK, NULL)) return;
+    if (!disk_cache_restore(schedule->disk, &sequence->chain, sequence->tokens, i, sequence->blocks[i])) return;
+    prefix_keep(schedule->prefixes, sequence->tokens, sequence->blocks, i);
+    take_computed(sequence, i + 1);
+  }
+}
+
+/* Admits the sequence if its place and all its blocks can be promised. */
+static bool try_admit(struct schedule *schedule, struct sequence *sequence) {
+  if (schedule->running >= schedule->limits.parallel) return false;
+  uint32_t limit = shareable_blocks(sequence);
+  /* Shared first: blocks that are in use cannot be promised any more. */
+  uint32_t found = limit > 0 ? prefix_share(schedule->prefixes, sequence->tokens, sequence->blocks, 0, limit) : 0;
+  uint64_t needed = (uint64_t)schedule->promised + sequence->block_limit - found;
+  if ((uint64_t)blocks_free(schedule->blocks) + prefix_idle(schedule->prefixes) < needed) {
+    sequence->block_count = found;
+    release_blocks(schedule, sequence);
+    return false;
+  }
+  schedule->promised = (uint32_t)needed;
+  sequence->block_count = found;
+  take_computed(sequence, found);
+  sequence->state = SEQUENCE_RUNNING;
+  schedule->running++;
+  schedule->waiting--;
+  if (schedule->disk) restore_blocks(schedule, sequence, limit);
+  return true;
+}
+
+void schedule_admit(struct schedule *schedule) {
+  for (struct sequence *sequence = schedule->first; sequence; sequence = sequence->next) {
+    if (sequence->state == SEQUENCE_RUNNING) continue;
+    if (!try_admit(schedule, sequence)) return;
+  }
 }
 
 void schedule_complete(struct schedule *schedule, struct micro_batch *micro_batch) {

@@ -3,7 +3,7 @@
  * Admission. A sequence waits, first come, first served, until one of `parallel` places is free and the KV pool can
  * promise all the blocks that it can ever need, so that a running sequence never runs out of memory. Blocks are taken
  * when tokens are launched; until then what is promised stays with the prefix cache (sched/prefix.h). A sequence starts
- * behind the longest prefix of it that the cache holds.
+ * behind the longest prefix of it that the cache holds, or the disks of all stages (sched/disk_cache.h).
  *
  * Dealing. Running sequences that decode are dealt into as many groups as there are stages, so that each stage has one
  * to work on: a micro-batch takes its share of them, those that have waited longest first, one token each, and a draft
@@ -34,6 +34,9 @@ struct schedule_limits {
   uint32_t micro_batches; /* groups that decoding sequences are dealt into, at least 1 */
   uint32_t draft;         /* tokens of a draft at most; 0: no drafts */
 };
+
+/* Has blocks kept on disk and restored from there, too; borrowed, NULL: not. */
+void schedule_use_disk(struct schedule *schedule, struct disk_cache *disk);
 
 int schedule_create(struct schedule **schedule, const struct schedule_limits *limits, struct kj_error *error);
 void schedule_destroy(struct schedule *schedule);

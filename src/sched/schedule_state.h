@@ -10,6 +10,7 @@ struct schedule {
   struct schedule_limits limits;
   struct block_allocator *blocks;
   struct prefix_cache *prefixes;
+  struct disk_cache *disk; /* or NULL */
   struct cost_model cost;
   struct sequence *first; /* in order of arrival: running ones before waiting ones, as admission keeps the order */
   uint32_t running, waiting;

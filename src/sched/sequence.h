@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sched/disk_cache.h"
 #include "sched/draft.h"
 #include "sched/engine.h"
 
@@ -25,6 +26,7 @@ struct sequence {
   uint32_t launched, computed;
   uint64_t launched_hash; /* chain hash of the launched tokens (stage/ledger.h) */
 
+  struct block_chain chain; /* for the blocks on disk */
   uint32_t *blocks; /* [block_limit] its KV blocks; the first `block_count` are taken, of which the first `kept` are in
                        the prefix cache */
   uint32_t block_count, block_limit, kept;
