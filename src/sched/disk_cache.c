@@ -175,7 +175,7 @@ bool disk_cache_restore(struct disk_cache *cache, struct block_chain *chain, con
   struct kj_error error;
   if (!reserve_order(cache)) return false;
   if (stage_blocks(cache->stage, cache->store, &operation, 1, NULL, &error)) {
-    log_warning("%s: it is computed again", error.message);
+    log_warning("%s; it is computed again", error.message);
     disk_index_remove(cache->index, &operation.key);
     drop(cache, &operation.key);
     return false;

@@ -135,7 +135,7 @@ def test_C9_too_little_memory_on_node_2_only(cluster):
 def test_C8_lead_meets_another_protocol_version(cluster):
     peer = cluster.start("foreign peer", TOOLS / "foreign_peer", "listen", 7)
     address = peer.wait_for_line(r"listens at (\S+)")[1]
-    ends_with(cluster.lead([address]), address, "version 1", "version 7")
+    ends_with(cluster.lead([address]), address, "version 2", "version 7")
     assert peer.wait() == 0
     assert "refused with reason 1" in peer.log()
 
@@ -145,7 +145,7 @@ def test_C8_node_meets_another_protocol_version(cluster, solo):
     peer = cluster.start("foreign peer", TOOLS / "foreign_peer", "connect", 7, node.address)
     assert peer.wait() == 0
     assert "refused with reason 1" in peer.log()
-    node.wait_for_line(r"127\.0\.0\.1:\d+: protocol versions differ: .* version 1, .* version 7")
+    node.wait_for_line(r"127\.0\.0\.1:\d+: protocol versions differ: .* version 2, .* version 7")
     lead = cluster.lead([node]).wait_ready()
     assert lead.complete("def ", max_tokens=8, temperature=0) == solo.complete("def ", max_tokens=8, temperature=0)
 

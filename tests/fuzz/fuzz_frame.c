@@ -104,6 +104,25 @@ static void read_small(const uint8_t *data, size_t size) {
   }
 }
 
+static void read_blocks(const uint8_t *data, size_t size) {
+  struct message_blocks message;
+  struct buffer encoded = {0};
+  if (message_decode_blocks(&message, data, size, KV_BLOCKS, NULL)) return;
+  require(size <= LINK_SMALL_FRAME);
+  message_encode_blocks(&encoded, &message);
+  message_free_blocks(&message);
+  require_same(&encoded, data, size);
+}
+
+static void read_inventory(const uint8_t *data, size_t size) {
+  struct message_inventory message;
+  struct buffer encoded = {0};
+  if (message_decode_inventory(&message, data, size, NULL)) return;
+  message_encode_inventory(&encoded, &message);
+  message_free_inventory(&message);
+  require_same(&encoded, data, size);
+}
+
 static void read_work(const uint8_t *data, size_t size) {
   struct message_work message;
   struct buffer encoded = {0};
@@ -134,8 +153,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static void (*const readers[])(const uint8_t *data, size_t size) = {
-      read_handshake, read_segments, read_introduce, read_assign, read_small, read_work, read_result};
+  static void (*const readers[])(const uint8_t *data, size_t size) = {read_handshake, read_segments, read_introduce,
+                                                                      read_assign,    read_small,    read_work,
+                                                                      read_result,    read_blocks,   read_inventory};
   if (size == 0) return 0;
   readers[data[0] % (sizeof readers / sizeof *readers)](data + 1, size - 1);
   return 0;

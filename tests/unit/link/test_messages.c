@@ -41,6 +41,22 @@ static int decode_fail(const uint8_t *bytes, size_t length, struct kj_error *err
   return message_decode_fail(&message, bytes, length, error);
 }
 
+static int decode_blocks(const uint8_t *bytes, size_t length, struct kj_error *error) {
+  struct message_blocks message;
+  int code = message_decode_blocks(&message, bytes, length, KV_BLOCKS, error);
+  if (code) assert_null(message.operations);
+  message_free_blocks(&message);
+  return code;
+}
+
+static int decode_inventory(const uint8_t *bytes, size_t length, struct kj_error *error) {
+  struct message_inventory message;
+  int code = message_decode_inventory(&message, bytes, length, error);
+  if (code) assert_null(message.keys);
+  message_free_inventory(&message);
+  return code;
+}
+
 static int decode_work(const uint8_t *bytes, size_t length, struct kj_error *error) {
   struct message_work message;
   int code = message_decode_work(&message, bytes, length, HIDDEN, KV_BLOCKS, MAX_TOKENS, error);
@@ -272,8 +288,8 @@ static const struct span spans[] = {{126, 3, 1, 3, blocks_a, tokens_a, 0xabcdef0
 
 static void encode_sample_work(struct buffer *encoded) {
   struct message_work sent = {.number = 77, .hidden = HIDDEN, .timing_count = 2};
-  sent.timings[0] = (struct stage_timing){0.5f, 0.25f};
-  sent.timings[1] = (struct stage_timing){1.5f, 0};
+  sent.timings[0] = (struct stage_timing){0.5f, 0.25f, 0.125f};
+  sent.timings[1] = (struct stage_timing){1.5f, 0, 2.5f};
   sent.batch = (struct batch){.span_count = 2, .tokens = 4, .outputs = 2, .spans = spans};
   message_encode_work(encoded, &sent);
   for (int i = 0; i < 4 * HIDDEN; i++) {
@@ -290,7 +306,7 @@ static void test_work(void **state) {
   refuse_truncations(decode_work, &encoded);
   assert_int_equal(message_decode_work(&got, (uint8_t *)encoded.data, encoded.length, HIDDEN, KV_BLOCKS, 4, NULL), 0);
   assert_true(got.number == 77 && got.hidden == HIDDEN && got.timing_count == 2);
-  assert_true(got.timings[1].compute == 1.5f && got.timings[0].wait == 0.25f);
+  assert_true(got.timings[1].compute == 1.5f && got.timings[0].wait == 0.25f && got.timings[1].transfer == 2.5f);
   assert_true(got.batch.span_count == 2 && got.batch.tokens == 4 && got.batch.outputs == 2);
   for (size_t i = 0; i < 2; i++) {
     const struct span *span = &got.batch.spans[i];
@@ -308,7 +324,7 @@ static void test_work(void **state) {
 
 static void test_work_out_of_bounds(void **state) {
   (void)state;
-  enum { HEAD = 28, FIRST = HEAD + 16, SECOND = FIRST + 24, BLOCKS = SECOND + 24 };
+  enum { HEAD = 28, FIRST = HEAD + 2 * 12, SECOND = FIRST + 24, BLOCKS = SECOND + 24 };
   struct buffer encoded = {0};
   encode_sample_work(&encoded);
   static const struct {
@@ -327,7 +343,8 @@ static void test_work_out_of_bounds(void **state) {
                  {BLOCKS, {KV_BLOCKS, KV_BLOCKS + 1, 1 << 20, INT32_MAX, UINT32_MAX}},
                  {BLOCKS + 12, {KV_BLOCKS, KV_BLOCKS + 1, 1 << 20, INT32_MAX, UINT32_MAX}},
                  {HEAD, {0x7f800000, 0x7fc00000, 0xbf800000, 0xff800000, 0x80000001}}, /* time of a stage */
-                 {HEAD + 4, {0x7f800000, 0x7fc00000, 0xbf800000, 0xff800000, 0x80000001}}};
+                 {HEAD + 4, {0x7f800000, 0x7fc00000, 0xbf800000, 0xff800000, 0x80000001}},
+                 {HEAD + 8, {0x7f800000, 0x7fc00000, 0xbf800000, 0xff800000, 0x80000001}}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     for (size_t k = 0; k < 5; k++) refuse_number(decode_work, &encoded, numbers[i].offset, 4, numbers[i].values[k]);
   /* What the receiver expects counts, not what the message says. */
@@ -343,7 +360,7 @@ static void test_result(void **state) {
   (void)state;
   struct buffer encoded = {0};
   struct message_result sent = {.number = 5, .hidden = HIDDEN, .outputs = 3, .timing_count = 1}, got;
-  sent.timings[0] = (struct stage_timing){2, 3};
+  sent.timings[0] = (struct stage_timing){2, 3, 4};
   message_encode_result(&encoded, &sent);
   for (int i = 0; i < 3 * HIDDEN; i++) {
     float row = (float)i;
@@ -351,7 +368,7 @@ static void test_result(void **state) {
   }
   refuse_truncations(decode_result, &encoded);
   assert_int_equal(message_decode_result(&got, (uint8_t *)encoded.data, encoded.length, HIDDEN, 3, NULL), 0);
-  assert_true(got.number == 5 && got.timing_count == 1 && got.timings[0].wait == 3);
+  assert_true(got.number == 5 && got.timing_count == 1 && got.timings[0].wait == 3 && got.timings[0].transfer == 4);
   for (int i = 0; i < 3 * HIDDEN; i++) assert_true(got.rows[i] == (float)i);
   message_free_result(&got);
   static const uint32_t wrong[] = {0, 2, 4, 65, UINT32_MAX};
@@ -389,6 +406,104 @@ static void test_work_limit_covers_the_largest(void **state) {
   assert_true(message_work_limit(UINT32_MAX, UINT32_MAX, UINT32_MAX) < (size_t)1 << 35);
 }
 
+static struct block_operation sample_operation(enum block_action action, uint32_t block) {
+  struct block_operation operation = {
+      .action = action, .previous = {{1, 2, 3, 255}}, .prefix_hash = 0xfedcba9876543210u, .block = block};
+  for (uint32_t i = 0; i < KV_BLOCK; i++) operation.tokens[i] = 151643 + i * block;
+  operation.key = block_key_extend(&operation.previous, operation.tokens);
+  return operation;
+}
+
+static void test_blocks(void **state) {
+  (void)state;
+  enum { OPERATION = 4 + 4 + 8 + BLOCK_KEY_BYTES + 4 * KV_BLOCK };
+  struct block_operation sent[] = {sample_operation(BLOCK_RESTORE, 7), sample_operation(BLOCK_DROP, 1),
+                                   sample_operation(BLOCK_STORE, KV_BLOCKS - 1)};
+  struct message_blocks got;
+  struct buffer encoded = {0};
+  message_encode_blocks(&encoded, &(struct message_blocks){3, sent});
+  refuse_truncations(decode_blocks, &encoded);
+  assert_int_equal(message_decode_blocks(&got, (uint8_t *)encoded.data, encoded.length, KV_BLOCKS, NULL), 0);
+  assert_int_equal(got.count, 3);
+  for (size_t i = 0; i < 3; i++) {
+    const struct block_operation *operation = &got.operations[i];
+    assert_int_equal(operation->action, sent[i].action);
+    assert_true(block_key_equal(&operation->key, &sent[i].key));
+    if (i == 1) continue;
+    assert_true(block_key_equal(&operation->previous, &sent[i].previous));
+    assert_true(operation->prefix_hash == sent[i].prefix_hash && operation->block == sent[i].block);
+    assert_memory_equal(operation->tokens, sent[i].tokens, sizeof sent[i].tokens);
+  }
+  message_free_blocks(&got);
+  static const uint32_t counts[] = {0, 2, 4, MESSAGE_MAX_BLOCK_OPERATIONS + 1, UINT32_MAX};
+  for (size_t i = 0; i < 5; i++) refuse_number(decode_blocks, &encoded, 0, 4, counts[i]);
+  static const uint32_t actions[] = {0, BLOCK_DROP, BLOCK_DROP + 1, UINT32_MAX};
+  for (size_t i = 0; i < 4; i++) refuse_number(decode_blocks, &encoded, 4, 4, actions[i]);
+  refuse_number(decode_blocks, &encoded, 4 + OPERATION, 4, BLOCK_STORE);
+  refuse_number(decode_blocks, &encoded, 8, 4, KV_BLOCKS);
+  refuse_number(decode_blocks, &encoded, 8, 4, UINT32_MAX);
+  assert_int_equal(message_decode_blocks(&got, (uint8_t *)encoded.data, encoded.length, KV_BLOCKS - 1, NULL),
+                   KJ_INVALID); /* the receiver's pool counts */
+  buffer_free(&encoded);
+}
+
+static void test_inventory(void **state) {
+  (void)state;
+  struct block_key keys[] = {{{1}}, {{2, 9}}, {{255, 255, 255}}};
+  struct message_inventory got;
+  struct buffer encoded = {0}, empty = {0};
+  message_encode_inventory(&encoded, &(struct message_inventory){500, 3, keys});
+  refuse_truncations(decode_inventory, &encoded);
+  assert_int_equal(message_decode_inventory(&got, (uint8_t *)encoded.data, encoded.length, NULL), 0);
+  assert_true(got.capacity == 500 && got.count == 3);
+  assert_memory_equal(got.keys, keys, sizeof keys);
+  message_free_inventory(&got);
+  refuse_number(decode_inventory, &encoded, 0, 4, 0);
+  refuse_number(decode_inventory, &encoded, 0, 4, MESSAGE_MAX_DISK_BLOCKS + 1);
+  static const uint32_t counts[] = {0, 2, 4, MESSAGE_MAX_KEYS + 1, UINT32_MAX};
+  for (size_t i = 0; i < 5; i++) refuse_number(decode_inventory, &encoded, 4, 4, counts[i]);
+  message_encode_inventory(&empty, &(struct message_inventory){.capacity = MESSAGE_MAX_DISK_BLOCKS});
+  refuse_truncations(decode_inventory, &empty);
+  buffer_free(&empty);
+  buffer_free(&encoded);
+}
+
+/* They go over links whose limit is the smallest there is. */
+static void test_largest_orders_and_inventories_are_small_frames(void **state) {
+  (void)state;
+  struct block_operation *operations = calloc(MESSAGE_MAX_BLOCK_OPERATIONS, sizeof *operations);
+  struct block_key *keys = calloc(MESSAGE_MAX_KEYS, sizeof *keys);
+  struct buffer encoded = {0};
+  assert_true(operations && keys);
+  for (size_t i = 0; i < MESSAGE_MAX_BLOCK_OPERATIONS; i++) operations[i] = sample_operation(BLOCK_STORE, 3);
+  message_encode_blocks(&encoded, &(struct message_blocks){MESSAGE_MAX_BLOCK_OPERATIONS, operations});
+  assert_int_equal(decode_exactly(decode_blocks, encoded.data, encoded.length, NULL), 0);
+  assert_true(encoded.length <= LINK_SMALL_FRAME);
+  buffer_clear(&encoded);
+  message_encode_inventory(&encoded, &(struct message_inventory){1, MESSAGE_MAX_KEYS, keys});
+  assert_int_equal(decode_exactly(decode_inventory, encoded.data, encoded.length, NULL), 0);
+  assert_true(encoded.length <= LINK_SMALL_FRAME);
+  buffer_free(&encoded);
+  free(operations);
+  free(keys);
+}
+
+/* The key of a block, by another hand: it must never change, or files lose their names. */
+static void test_block_keys_are_what_the_protocol_says(void **state) {
+  (void)state;
+  uint32_t tokens[KV_BLOCK];
+  for (uint32_t i = 0; i < KV_BLOCK; i++) tokens[i] = 1000 * i + 7;
+  struct block_key key = block_key_start();
+  key = block_key_extend(&key, tokens);
+  static const uint8_t first[] = {0x6d, 0x96, 0x79, 0x8b, 0x05, 0xd3, 0x9c, 0x38,
+                                  0xa8, 0x4b, 0xd8, 0x94, 0x90, 0x27, 0xea, 0x14};
+  assert_memory_equal(key.bytes, first, sizeof first);
+  key = block_key_extend(&key, tokens);
+  static const uint8_t second[] = {0x29, 0x31, 0x59, 0x86, 0x0a, 0xcc, 0xa3, 0x0c,
+                                   0xb1, 0xac, 0x08, 0x79, 0x38, 0xe6, 0xb7, 0x69};
+  assert_memory_equal(key.bytes, second, sizeof second);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_introduce),
@@ -397,6 +512,10 @@ int main(void) {
       cmocka_unit_test(test_largest_assignment_is_a_small_frame),
       cmocka_unit_test(test_largest_assignment_is_a_small_frame),
       cmocka_unit_test(test_small_messages),
+      cmocka_unit_test(test_blocks),
+      cmocka_unit_test(test_inventory),
+      cmocka_unit_test(test_largest_orders_and_inventories_are_small_frames),
+      cmocka_unit_test(test_block_keys_are_what_the_protocol_says),
       cmocka_unit_test(test_work),
       cmocka_unit_test(test_work_out_of_bounds),
       cmocka_unit_test(test_result),

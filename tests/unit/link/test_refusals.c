@@ -99,7 +99,7 @@ static void test_C8_peer_of_another_version_connects(void **state) {
   assert_int_equal(handshake_read_proof(&peer.handshake, refusal->segment->bytes, refusal->received, &code, &error),
                    KJ_REFUSED);
   assert_non_null(strstr(error.message, "versions"));
-  assert_non_null(strstr(capture.text, "this end speaks version 1, the peer version 4242"));
+  assert_non_null(strstr(capture.text, "this end speaks version 2, the peer version 4242"));
   assert_non_null(strstr(capture.text, "127.0.0.1:"));
   struct link_event event;
   assert_false(link_next(hub.hub, &event));
@@ -121,7 +121,7 @@ static void test_C8_listener_of_another_version(void **state) {
   struct link_event event = watched_expect(&hub, LINK_DOWN);
   assert_int_equal(event.error.code, KJ_REFUSED);
   assert_non_null(strstr(event.error.message, address));
-  assert_non_null(strstr(event.error.message, "version 1, the peer version 9"));
+  assert_non_null(strstr(event.error.message, "version 2, the peer version 9"));
   raw_close(&peer);
   watched_close(&hub);
 }

@@ -218,6 +218,48 @@ static void test_reset_forgets_everything(void **state) {
   assert_admitted(ledger, &text, 0, 100);
 }
 
+static uint64_t hash_before(const struct text *text, uint32_t position) {
+  return span_of(text, position, 1).prefix_hash;
+}
+
+static void test_full_blocks_are_told_apart(void **state) {
+  struct ledger *ledger = *state;
+  struct text text = text_create(1, 0), other = text_create(2, 4);
+  const uint32_t *second = text.tokens + KV_BLOCK;
+  uint64_t hash = hash_before(&text, KV_BLOCK);
+  assert_int_equal(ledger_check_block(ledger, 1, hash, second, NULL), KJ_INVALID);
+  assert_admitted(ledger, &text, 0, 2 * KV_BLOCK - 1);
+  assert_int_equal(ledger_check_block(ledger, 0, token_hash_start(), text.tokens, NULL), 0);
+  assert_int_equal(ledger_check_block(ledger, 1, hash, second, NULL), KJ_INVALID); /* not full */
+  assert_admitted(ledger, &text, 2 * KV_BLOCK - 1, 1);
+  assert_int_equal(ledger_check_block(ledger, 1, hash, second, NULL), 0);
+  assert_int_equal(ledger_check_block(ledger, 1, hash + 1, second, NULL), KJ_INVALID);
+  assert_int_equal(ledger_check_block(ledger, 1, hash, other.tokens, NULL), KJ_INVALID);
+  assert_int_equal(ledger_check_block(ledger, 0, hash, second, NULL), KJ_INVALID);
+  assert_int_equal(ledger_check_block(ledger, BLOCKS, hash, second, NULL), KJ_INVALID);
+  assert_admitted(ledger, &text, KV_BLOCK + 5, 1); /* its tail is being rewritten */
+  assert_int_equal(ledger_check_block(ledger, 1, hash, second, NULL), KJ_INVALID);
+}
+
+/* Restored blocks are as good as written ones, and bound by the same rules. */
+static void test_restored_blocks(void **state) {
+  struct ledger *ledger = *state;
+  struct text text = text_create(1, 2), other = text_create(2, 2);
+  ledger_restore(ledger, text.blocks[1], hash_before(&text, KV_BLOCK), text.tokens + KV_BLOCK);
+  assert_refused(ledger, &text, 2 * KV_BLOCK, 3); /* the first is missing */
+  ledger_restore(ledger, text.blocks[0], hash_before(&other, KV_BLOCK), text.tokens);
+  assert_refused(ledger, &text, 2 * KV_BLOCK, 3); /* it does not begin a sequence */
+  ledger_restore(ledger, text.blocks[0], token_hash_start(), text.tokens);
+  assert_admitted(ledger, &text, 2 * KV_BLOCK, 3);
+  assert_refused(ledger, &other, 2 * KV_BLOCK, 3);
+  assert_int_equal(
+      ledger_check_block(ledger, text.blocks[1], hash_before(&text, KV_BLOCK), text.tokens + KV_BLOCK, NULL), 0);
+  /* The tail of a restored block may be computed again. */
+  assert_admitted(ledger, &text, 2 * KV_BLOCK - 1, 4);
+  ledger_reset(ledger);
+  assert_refused(ledger, &text, KV_BLOCK, 1);
+}
+
 /* Random spans of sequences in blocks of their own, against a plain model of how far each block is filled. */
 static void test_random_walk(void **state) {
   struct ledger *ledger = *state;
@@ -258,6 +300,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_tail_is_rewound, setup, teardown),
       cmocka_unit_test_setup_teardown(test_nothing_is_recorded_on_an_error, setup, teardown),
       cmocka_unit_test_setup_teardown(test_reset_forgets_everything, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_full_blocks_are_told_apart, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_restored_blocks, setup, teardown),
       cmocka_unit_test_setup_teardown(test_random_walk, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
