@@ -299,7 +299,10 @@ static void write_node(const struct table *table, const struct top_view *view, s
   snprintf(text, sizeof text, "-");
   if (seconds > 0) format_rate(text, sizeof text, fmax(node->tokens - before->tokens, 0) / seconds);
   cell(table, TOKENS, text, out);
-  snprintf(text, sizeof text, "%.1f of %.1f GB", node->peak_memory * 1e-9, node->planned_memory * 1e-9);
+  if (node->planned_memory < 1e9)
+    snprintf(text, sizeof text, "%.0f of %.0f MB", node->peak_memory * 1e-6, node->planned_memory * 1e-6);
+  else
+    snprintf(text, sizeof text, "%.1f of %.1f GB", node->peak_memory * 1e-9, node->planned_memory * 1e-9);
   cell(table, MEMORY, text, out);
   percent_cell(table, COMPUTE, node->compute_seconds, before->compute_seconds, seconds, out);
   percent_cell(table, WAIT, node->wait_seconds, before->wait_seconds, seconds, out);

@@ -132,6 +132,9 @@ static void shows_nodes(void **state) {
   expect(screen, "    1  studio2:7000  8-11     ██████");
   expect(screen, "100 %");
   expect(screen, "12.3 of 20.0 GB");
+  screen->now.nodes[1].peak_memory = 44.6e6;
+  screen->now.nodes[1].planned_memory = 398e6;
+  expect(screen, "   45 of 398 MB");
   screen->now.nodes[1].layers_warm = 1;
   expect(screen, " loads");
   screen->now.nodes[1].connected = 0;
