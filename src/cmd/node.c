@@ -6,7 +6,6 @@
 #include "cmd/engine_flags.h"
 #include "cmd/progress.h"
 #include "cmd/signals.h"
-#include "model/plan.h"
 
 static const char manual[] =
     "Usage: kaiju node --listen HOST:PORT [--model DIR] [options]\n"
@@ -23,16 +22,14 @@ static const char manual[] =
     "  --cpu NAME             auto, reference, avx2, avxvnni, avx512, neon or neon-i8mm (default: auto)\n"
     "  --memory SIZE          memory ceiling of this machine, for example 240GB (default: what is available)\n"
     "  --bandwidth SIZE       memory bytes that this machine reads a second, for the automatic split\n"
-    "  --kv-disk DIR          keep this node's part of finished prompts' KV cache in DIR, over restarts; every node "
-    "and\n"
-    "                         the lead need one of their own\n"
-    "  --kv-disk-size SIZE    what may be kept in DIR (default: 32GiB)\n"
+    "  --kv-disk DIR          keep this node's part of the prefix cache in DIR, over restarts; the lead needs it, too\n"
+    "  --kv-disk-size SIZE    bytes it may take in DIR (default: 32GiB)\n"
     "  --key-file FILE        the cluster's key (make one with: kaiju keygen); without it, loopback only\n"
     "  --provider NAME        tcp or verbs (RDMA); default: verbs where there is a device, else tcp\n"
     "  --deadline S           seconds of silence after which a link counts as lost (default: 10)\n"
     "  --help                 this text\n";
 
-enum { FLAG_LISTEN = 2000, FLAG_MODEL, FLAG_NODE_KV_DISK, FLAG_NODE_KV_DISK_SIZE };
+enum { FLAG_LISTEN = 2000, FLAG_MODEL };
 
 struct node_flags {
   struct engine_flags shared; /* what a node has in common with a lead */
@@ -48,11 +45,6 @@ static int take(void *context, int option, const char *value, struct kj_error *e
     case FLAG_MODEL:
       flags->shared.options.model = value;
       return 0;
-    case FLAG_NODE_KV_DISK:
-      flags->shared.options.kv_disk = value;
-      return 0;
-    case FLAG_NODE_KV_DISK_SIZE:
-      return plan_parse_size(value, &flags->shared.options.kv_disk_size, error);
     default:
       return engine_flags_take(&flags->shared, option, value, error);
   }
@@ -116,8 +108,8 @@ int cmd_node(int argc, char **argv) {
                                         {"cpu", required_argument, NULL, FLAG_CPU},
                                         {"memory", required_argument, NULL, FLAG_MEMORY},
                                         {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH},
-                                        {"kv-disk", required_argument, NULL, FLAG_NODE_KV_DISK},
-                                        {"kv-disk-size", required_argument, NULL, FLAG_NODE_KV_DISK_SIZE},
+                                        {"kv-disk", required_argument, NULL, FLAG_KV_DISK},
+                                        {"kv-disk-size", required_argument, NULL, FLAG_KV_DISK_SIZE},
                                         {"key-file", required_argument, NULL, FLAG_KEY_FILE},
                                         {"provider", required_argument, NULL, FLAG_PROVIDER},
                                         {"deadline", required_argument, NULL, FLAG_DEADLINE},
