@@ -8,8 +8,6 @@
 #include "cmd/number.h"
 #include "cmd/shipped.h"
 
-enum { MOST_DRAFT = 256 };
-
 void engine_flags_init(struct engine_flags *flags) {
   memset(flags, 0, sizeof *flags);
   flags->options.nodes = flags->nodes;
@@ -75,7 +73,7 @@ int engine_flags_take(struct engine_flags *flags, int flag, const char *value, s
     case FLAG_MICRO_BATCHES:
       return cmd_number("--micro-batches", value, 1, PLAN_MAX_MICRO_BATCHES, &options->micro_batches, error);
     case FLAG_DRAFT:
-      code = cmd_number("--draft", value, 0, MOST_DRAFT, &options->draft, error);
+      code = cmd_number("--draft", value, 0, ENGINE_MAX_DRAFT, &options->draft, error);
       if (!code && options->draft == 0) options->draft = ENGINE_NO_DRAFT;
       return code;
     case FLAG_KV_DISK:
@@ -115,6 +113,8 @@ int engine_flags_take(struct engine_flags *flags, int flag, const char *value, s
       return take_seconds("--recovery-timeout", value, &options->recovery_timeout, error);
     case FLAG_DEADLINE:
       return take_seconds("--deadline", value, &options->deadline, error);
+    case FLAG_STEP_TIMEOUT:
+      return take_seconds("--step-timeout", value, &options->step_timeout, error);
     default:
       return command_unknown_option(error);
   }

@@ -34,7 +34,8 @@ enum {
   FLAG_PROVIDER,
   FLAG_CONNECT_TIMEOUT,
   FLAG_RECOVERY_TIMEOUT,
-  FLAG_DEADLINE
+  FLAG_DEADLINE,
+  FLAG_STEP_TIMEOUT
 };
 
 #define ENGINE_LONG_OPTIONS                                                                                           \
@@ -49,7 +50,8 @@ enum {
       {"memory", required_argument, NULL, FLAG_MEMORY}, {"bandwidth", required_argument, NULL, FLAG_BANDWIDTH},       \
       {"key-file", required_argument, NULL, FLAG_KEY_FILE}, {"provider", required_argument, NULL, FLAG_PROVIDER},     \
       {"connect-timeout", required_argument, NULL, FLAG_CONNECT_TIMEOUT},                                             \
-      {"recovery-timeout", required_argument, NULL, FLAG_RECOVERY_TIMEOUT}, {                                         \
+      {"recovery-timeout", required_argument, NULL, FLAG_RECOVERY_TIMEOUT},                                           \
+      {"step-timeout", required_argument, NULL, FLAG_STEP_TIMEOUT}, {                                                 \
     "deadline", required_argument, NULL, FLAG_DEADLINE                                                                \
   }
 
@@ -80,7 +82,8 @@ enum {
   "  --provider NAME        tcp or verbs (RDMA); default: verbs where there is a device, else tcp\n"                 \
   "  --connect-timeout S    seconds to wait for the nodes at start (default: 30)\n"                                  \
   "  --recovery-timeout S   seconds that a request waits for a node that was lost (default: 60)\n"                   \
-  "  --deadline S           seconds of silence after which a node counts as lost (default: 10)\n"
+  "  --deadline S           seconds of silence after which a node counts as lost (default: 10)\n"                    \
+  "  --step-timeout S       seconds after which a step that does not come back counts as lost (default: 120)\n"
 
 struct engine_flags {
   struct engine_options options; /* its pointers lead into this struct and into argv */

@@ -16,6 +16,7 @@ static const struct engine_options defaults = {.parallel = ENGINE_DEFAULT_PARALL
                                                .connect_timeout = 30,
                                                .recovery_timeout = 60,
                                                .deadline = 10,
+                                               .step_timeout = 120,
                                                .isa = "auto"};
 
 static void apply_defaults(struct engine *engine) {
@@ -27,6 +28,7 @@ static void apply_defaults(struct engine *engine) {
   if (!options->connect_timeout) options->connect_timeout = defaults.connect_timeout;
   if (!options->recovery_timeout) options->recovery_timeout = defaults.recovery_timeout;
   if (!options->deadline) options->deadline = defaults.deadline;
+  if (!options->step_timeout) options->step_timeout = defaults.step_timeout;
   if (!options->isa) options->isa = defaults.isa;
   if (!options->memory) options->memory = memory_available();
   uint32_t longest = engine->config->max_positions;
@@ -50,9 +52,11 @@ static int check_options(const struct engine_options *options, struct kj_error *
   if (options->chunk > MESSAGE_MAX_BATCH_TOKENS || options->parallel > MESSAGE_MAX_SPANS)
     return kj_fail(error, KJ_INVALID, "at most %d tokens a step and %d parallel sequences are possible",
                    MESSAGE_MAX_BATCH_TOKENS, MESSAGE_MAX_SPANS);
-  if (options->draft > ENGINE_NO_DRAFT || options->micro_batches > PLAN_MAX_MICRO_BATCHES)
-    return kj_fail(error, KJ_INVALID, "drafts of at most %d tokens and %d micro-batches are possible",
-                   ENGINE_NO_DRAFT - 1, (int)PLAN_MAX_MICRO_BATCHES);
+  if (options->draft > ENGINE_MAX_DRAFT && options->draft != ENGINE_NO_DRAFT)
+    return kj_fail(error, KJ_INVALID, "drafts of %u tokens: at most %d are possible", options->draft, ENGINE_MAX_DRAFT);
+  if (options->micro_batches > PLAN_MAX_MICRO_BATCHES)
+    return kj_fail(error, KJ_INVALID, "%u micro-batches: at most %d are possible", options->micro_batches,
+                   (int)PLAN_MAX_MICRO_BATCHES);
   return 0;
 }
 

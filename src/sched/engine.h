@@ -28,6 +28,7 @@ enum {
   ENGINE_DEFAULT_CHUNK = 512,
   ENGINE_DEFAULT_QUEUE = 256,
   ENGINE_DEFAULT_DRAFT = 16,
+  ENGINE_MAX_DRAFT = 32,       /* below COST_LARGE_SPAN: a draft is not taken for prefill */
   ENGINE_NO_DRAFT = UINT16_MAX /* a value of `draft` */
 };
 
@@ -56,6 +57,7 @@ struct engine_options {
   double connect_timeout;      /* seconds to form the cluster at start; 0: 30 */
   double recovery_timeout;     /* seconds a request waits for a lost node; 0: 60 */
   double deadline;             /* seconds of silence on a link; 0: 10 */
+  double step_timeout;         /* seconds that a micro-batch may take to come back; 0: 120 */
   double bandwidth;            /* of this machine, bytes a second, for the automatic split; 0: like all others */
   /* Called on the engine's thread while layers are read in, after each few; may be NULL. */
   void (*on_progress)(void *progress_context, const struct engine_status *status);

@@ -226,6 +226,11 @@ static void take_result(struct engine *engine, struct message_result *result, vo
   message_free_result(result);
 }
 
+/* A node whose links live but whose compute thread hangs is noticed by what does not come back from it. */
+static bool step_timeout_passed(const struct engine *engine) {
+  return engine->in_flight && clock_seconds() >= engine->in_flight->launched_at + engine->options.step_timeout;
+}
+
 static bool connect_timeout_passed(const struct engine *engine) {
   return engine->progress.state == ENGINE_CONNECTING && !engine->started &&
          clock_seconds() >= engine->started_at + engine->options.connect_timeout;
@@ -257,8 +262,13 @@ static int serve_cluster(struct engine *engine, void (*on_ready)(void *context),
     case CLUSTER_NOTHING:
       /* Nodes tell their progress without an event. */
       if (engine->progress.state == ENGINE_LOADING) report_progress(engine);
-      if (!connect_timeout_passed(engine)) return 0;
-      code = explain_connect_timeout(engine, &failure);
+      if (step_timeout_passed(engine))
+        code = kj_fail(&failure, KJ_TIMEOUT, "micro-batch %llu did not come back within %g s (--step-timeout)",
+                       (unsigned long long)engine->in_flight->number, engine->options.step_timeout);
+      else if (connect_timeout_passed(engine))
+        code = explain_connect_timeout(engine, &failure);
+      else
+        return 0;
       break;
     case CLUSTER_INTRODUCED:
       code = begin_epoch_work(engine, &failure);
@@ -334,6 +344,8 @@ static double next_deadline(struct engine *engine) {
   double next = engine->cluster ? cluster_next_retry(engine->cluster) : INFINITY;
   if (engine->cluster && !engine->started && engine->progress.state == ENGINE_CONNECTING)
     next = fmin(next, engine->started_at + engine->options.connect_timeout);
+  if (engine->cluster && engine->in_flight)
+    next = fmin(next, engine->in_flight->launched_at + engine->options.step_timeout);
   for (struct sequence *sequence = schedule_first(engine->schedule); sequence; sequence = sequence->next)
     if (sequence->stalled_since > 0) next = fmin(next, sequence->stalled_since + engine->options.recovery_timeout);
   return next;

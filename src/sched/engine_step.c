@@ -257,6 +257,7 @@ bool engine_launch(struct engine *engine) {
   }
   engine->next_number++;
   micro_batch->lead_seconds = (float)seconds;
+  micro_batch->launched_at = clock_seconds();
   micro_batch->overlapped = engine->in_flight_count > 0;
   *engine->in_flight_end = micro_batch;
   engine->in_flight_end = &micro_batch->next;

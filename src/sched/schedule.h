@@ -67,6 +67,7 @@ struct micro_batch {
   struct sequence **sequences; /* [batch.span_count] */
   uint32_t *token_ids;         /* [batch.tokens] row by row */
   float lead_seconds;          /* for the engine: what the lead's own layers took */
+  double launched_at;          /* for the engine: clock */
   bool overlapped;             /* for the engine: launched while another one was in flight */
   struct micro_batch *next;    /* for the engine's queue */
 };

@@ -1,5 +1,7 @@
 """Nodes and leads that die, hang up or fall silent, and come back (C4, C5, C7)."""
 
+import ctypes
+import os
 import threading
 
 import openai
@@ -207,3 +209,37 @@ def test_C5_twenty_epochs_leave_no_descriptor_or_memory_behind(cluster, solo):
     watch([lead, nodes[1]], [0] * 7)
     watch([lead, nodes[0]], [1] * 7)
     watch(nodes, [2] * 6)
+
+
+class HeldThread:
+    """Stops one thread of a process, as a debugger does; the others run on."""
+
+    ATTACH, DETACH, WAIT_FOR_ANY_THREAD = 16, 17, 0x40000000
+
+    def __init__(self, thread):
+        self.thread = thread
+
+    def _trace(self, request):
+        trace = ctypes.CDLL(None, use_errno=True).ptrace
+        trace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        assert trace(request, self.thread, None, None) == 0, os.strerror(ctypes.get_errno())
+
+    def __enter__(self):
+        self._trace(self.ATTACH)
+        _, status = os.waitpid(self.thread, self.WAIT_FOR_ANY_THREAD)
+        assert os.WIFSTOPPED(status)
+
+    def __exit__(self, *_):
+        self._trace(self.DETACH)
+
+
+def test_a_node_that_hangs_while_its_links_live_is_noticed(cluster, expected):
+    node = cluster.node()
+    lead = cluster.lead([node], "--step-timeout", 1, "--parallel", 2).wait_ready()
+    stream = lead.stream(PROMPT, **LONG)
+    text = read_some(stream)
+    with HeldThread(node.popen.pid):
+        lead.wait_state("recovering")
+        assert "--step-timeout" in lead.get("/health")[2]
+    text += "".join(stream)
+    assert text == expected
