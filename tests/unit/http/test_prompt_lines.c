@@ -109,8 +109,8 @@ static void t7_a_changing_header_leaves_the_prompt_as_it_is(void **state) {
   static const char *const turns[] = {
       "{\"role\":\"system\",\"content\":\"You help.\\nx-turn: 1\\nBe brief.\"},{\"role\":\"user\",\"content\":\"hi\"}",
       "{\"role\":\"system\",\"content\":\"x-turn: 2\\nYou help.\\nBe brief.\"},{\"role\":\"user\",\"content\":\"hi\"}",
-      "{\"role\":\"developer\",\"content\":[{\"type\":\"text\",\"text\":\"You help.\\nx-tu\"},"
-      "{\"type\":\"text\",\"text\":\"rn: 3\\nBe brief.\"}]},{\"role\":\"user\",\"content\":\"hi\"}",
+      ("{\"role\":\"developer\",\"content\":[{\"type\":\"text\",\"text\":\"You help.\\nx-tu\"},"
+       "{\"type\":\"text\",\"text\":\"rn: 3\\nBe brief.\"}]},{\"role\":\"user\",\"content\":\"hi\"}"),
       "{\"role\":\"system\",\"content\":\"You help.\\nBe brief.\"},{\"role\":\"user\",\"content\":\"hi\"}",
   };
   struct request first = ask(&serve, turns[0]);
