@@ -17,7 +17,7 @@
 
 enum {
   TILE_ROWS = 512,    /* activation rows that are quantized at a time */
-  RANGE_MINIMUM = 16, /* weight rows of an item of work: what kernels take at once, row after row */
+  RANGE_MINIMUM = 16, /* weight rows of an item of work: what kernels take at once of few activations */
   RANGE_MAXIMUM = 64,
   ROPE_MAX_PAIRS = ATTENTION_MAX_HEAD_DIM / 2
 };
@@ -78,8 +78,9 @@ int allocate_aligned(void **memory, uint64_t bytes, const char *what, struct kj_
  * is about how many numbers are touched in all: too few are not worth waking the threads for. */
 typedef void parallel_body(void *context, size_t item, size_t slot);
 void parallel(struct cpu_backend *backend, size_t items, uint64_t work, parallel_body *body, void *context);
-/* Rows of an item, when `rows` rows in all are to be spread over the threads. */
-size_t parallel_range(const struct cpu_backend *backend, size_t rows, size_t maximum);
+/* Rows of an item, when `rows` rows in all are to be spread over the threads and meet about so many activations each:
+ * whole panels of the kernels where these use them and `maximum` is no less. */
+size_t parallel_range(const struct cpu_backend *backend, size_t rows, size_t activations, size_t maximum);
 
 /* Largest quantized row for matrices of up to this many columns. */
 uint64_t activation_largest(uint64_t max_columns);

@@ -196,6 +196,9 @@ static void group_entries(struct ffn_job *job) {
   starts[routing->experts] = (uint32_t)job->entry_count;
 }
 
+/* On average; of those that have any. */
+static size_t entries_an_expert(const struct ffn_job *job) { return job->entry_count / job->active_count; }
+
 static const struct matrix *gate_or_up(const struct ffn_job *job, size_t index) {
   uint32_t expert = job->routing->active[index / 2];
   return index % 2 == 0 ? &job->gate[expert] : &job->up[expert];
@@ -228,7 +231,7 @@ static void inner_item(void *context, size_t item, size_t slot) {
 /* Multiplies gate and up, once for every form of activation that occurs among them: usually there is one. */
 static void multiply_inner(struct ffn_job *job) {
   size_t matrices = 2 * job->active_count;
-  job->range = parallel_range(job->backend, matrices * job->inner_columns, RANGE_MAXIMUM);
+  job->range = parallel_range(job->backend, matrices * job->inner_columns, entries_an_expert(job), RANGE_MAXIMUM);
   size_t items = matrices * ((job->inner_columns + job->range - 1) / job->range);
   for (size_t index = 0; index < matrices; index++) {
     bool done = false;
@@ -300,7 +303,8 @@ void cpu_expert_ffn(struct backend *base, struct tensor *out, const struct tenso
     multiply_inner(&job);
     parallel(backend, job.entry_count, (uint64_t)job.entry_count * job.inner_columns, activate_item, &job);
     job.range =
-        parallel_range(backend, out->columns, routing->partial_size / job.entry_count / RANGE_MINIMUM * RANGE_MINIMUM);
+        parallel_range(backend, out->columns, entries_an_expert(&job),
+                       routing->partial_size / job.entry_count / RANGE_MINIMUM * RANGE_MINIMUM);
     parallel(backend, (out->columns + job.range - 1) / job.range,
              (uint64_t)job.entry_count * job.inner_columns * out->columns, output_item, &job);
   }

@@ -115,6 +115,11 @@ struct attention_query {
 struct cpu_kernels {
   const char *name;
 
+  /* Rows of weights, a multiple of 16, that matmul_affine takes at once with at least this many activations; a rest
+   * costs as much as all of them. With fewer it takes 16. Both are for the engine to cut work by, without influence on
+   * any result. */
+  size_t panel_rows, panel_activations;
+
   /* Quantizes x into `row`, activation_row_bytes(layout) of memory aligned to 64. */
   void (*quantize)(void *row, const float *x, struct activation_layout layout);
 

@@ -57,6 +57,8 @@
 
 static const struct cpu_kernels table = {
     .name = LANES_NAME,
+    .panel_rows = PANEL_ROWS,
+    .panel_activations = PANEL_WORTHWHILE,
     .quantize = quantize,
     .matmul_affine = matmul_affine,
     .matmul_plain = matmul_plain,

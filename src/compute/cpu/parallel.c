@@ -40,11 +40,14 @@ void parallel(struct cpu_backend *backend, size_t items, uint64_t work, parallel
   threads_run(backend->threads, workers, worker, &loop);
 }
 
-size_t parallel_range(const struct cpu_backend *backend, size_t rows, size_t maximum) {
-  size_t range = rows / (4 * backend->thread_count);
-  range = (range + RANGE_MINIMUM - 1) / RANGE_MINIMUM * RANGE_MINIMUM;
-  if (range > maximum) return maximum;
-  return range < RANGE_MINIMUM ? RANGE_MINIMUM : range;
+size_t parallel_range(const struct cpu_backend *backend, size_t rows, size_t activations, size_t maximum) {
+  const struct cpu_kernels *kernels = backend->kernels;
+  size_t step = activations >= kernels->panel_activations ? kernels->panel_rows : RANGE_MINIMUM;
+  if (step > maximum) step = RANGE_MINIMUM;
+  size_t range = (rows / (4 * backend->thread_count) + step - 1) / step * step;
+  size_t most = maximum / step * step;
+  if (range > most) return most;
+  return range < step ? step : range;
 }
 
 void *carve(struct carver *carver, uint64_t count, uint64_t size) {

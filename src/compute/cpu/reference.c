@@ -199,6 +199,8 @@ static void attention_block(struct attention_query *queries, size_t count, const
 
 static const struct cpu_kernels reference = {
     .name = "reference",
+    .panel_rows = CPU_LANES,
+    .panel_activations = 1,
     .quantize = quantize,
     .matmul_affine = matmul_affine,
     .matmul_plain = matmul_plain,

@@ -47,19 +47,46 @@ static void every_item_is_done_once(void **state) {
   }
 }
 
-/* Whole sixteens of rows, at most the maximum, whatever the number of threads. */
+/* Whole panels of rows where there are activations enough for them, else sixteens; at most the maximum, whatever the
+ * number of threads. */
 static void ranges_are_what_kernels_take(void **state) {
   (void)state;
+  enum { PANEL = 32, ENOUGH = 10 };
   for (size_t threads = 1; threads <= THREADS_MAX; threads++) {
     struct test_engine engine = test_engine_create("reference", threads, 1, 32);
-    const struct cpu_backend *backend = cpu_backend_of(engine.backend);
+    struct cpu_backend *backend = cpu_backend_of(engine.backend);
+    struct cpu_kernels kernels = *backend->kernels;
+    kernels.panel_rows = PANEL;
+    kernels.panel_activations = ENOUGH;
+    backend->kernels = &kernels;
     for (size_t rows = 1; rows < 5000; rows += 37)
       for (size_t maximum = RANGE_MINIMUM; maximum <= 512; maximum += RANGE_MINIMUM) {
-        const size_t range = parallel_range(backend, rows, maximum);
+        const size_t range = parallel_range(backend, rows, ENOUGH - 1, maximum);
         assert_in_range(range, RANGE_MINIMUM, maximum);
         assert_int_equal(range % RANGE_MINIMUM, 0);
+        const size_t panels = parallel_range(backend, rows, ENOUGH, maximum);
+        assert_in_range(panels, RANGE_MINIMUM, maximum);
+        assert_int_equal(panels % (maximum < PANEL ? RANGE_MINIMUM : PANEL), 0);
       }
+    /* Enough rows for four items a thread: as few as the panels allow. */
+    assert_int_equal(parallel_range(backend, 4 * threads * 40, ENOUGH, 512), 2 * PANEL);
+    assert_int_equal(parallel_range(backend, 4 * threads * 40, 1, 512), 3 * RANGE_MINIMUM);
+    assert_int_equal(parallel_range(backend, 4 * threads * 40, ENOUGH, 48), PANEL);
     test_engine_destroy(&engine);
+  }
+}
+
+/* The figures that a range depends on are there in every table. */
+static void kernels_say_what_they_take(void **state) {
+  (void)state;
+  const struct cpu_kernels *(*const tables[])(void) = {cpu_kernels_reference, cpu_kernels_avx2, cpu_kernels_avxvnni,
+                                                       cpu_kernels_avx512,    cpu_kernels_neon, cpu_kernels_neon_i8mm};
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+    const struct cpu_kernels *kernels = tables[i]();
+    if (!kernels) continue;
+    assert_int_equal(kernels->panel_rows % RANGE_MINIMUM, 0);
+    assert_in_range(kernels->panel_rows, RANGE_MINIMUM, PANEL_ROWS_MAX);
+    assert_in_range(kernels->panel_activations, 1, COLUMN_BLOCK);
   }
 }
 
@@ -67,6 +94,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_item_is_done_once),
       cmocka_unit_test(ranges_are_what_kernels_take),
+      cmocka_unit_test(kernels_say_what_they_take),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
