@@ -1,6 +1,7 @@
 #include "base/huge_pages.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +43,15 @@ static int move_piece(uintptr_t begin, size_t bytes, struct threads *threads, st
   return code;
 }
 
-static int move_run(uintptr_t begin, uintptr_t end, struct threads *threads, struct kj_error *error) {
-  int code = 0;
-  begin = (begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-  end = end / HUGE_PAGE * HUGE_PAGE;
-  for (; begin < end && !code; begin += PIECE)
-    code = move_piece(begin, end - begin < PIECE ? end - begin : PIECE, threads, error);
-  return code;
+/* Takes the next run of ranges that touch, from *next on, and sets [*begin, *end) to its whole huge pages, which may be
+ * none. False at the end. */
+static bool next_run(const struct memory_range *ranges, size_t count, size_t *next, uintptr_t *begin, uintptr_t *end) {
+  if (*next == count) return false;
+  *begin = *end = (uintptr_t)ranges[*next].begin;
+  for (; *next < count && (uintptr_t)ranges[*next].begin == *end; ++*next) *end += ranges[*next].bytes;
+  *begin = (*begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  *end = *end / HUGE_PAGE * HUGE_PAGE;
+  return true;
 }
 
 static int by_begin(const void *a, const void *b) {
@@ -60,11 +63,19 @@ static int by_begin(const void *a, const void *b) {
 int huge_pages_move(struct memory_range *ranges, size_t count, struct threads *threads, struct kj_error *error) {
   if (count > 1) qsort(ranges, count, sizeof *ranges, by_begin);
   int code = 0;
-  for (size_t i = 0; i < count && !code;) {
-    const uintptr_t begin = (uintptr_t)ranges[i].begin;
-    uintptr_t end = begin + ranges[i].bytes;
-    for (i++; i < count && (uintptr_t)ranges[i].begin == end; i++) end += ranges[i].bytes;
-    code = move_run(begin, end, threads, error);
-  }
+  uintptr_t begin, end;
+  for (size_t next = 0; !code && next_run(ranges, count, &next, &begin, &end);)
+    for (; begin < end && !code; begin += PIECE)
+      code = move_piece(begin, end - begin < PIECE ? end - begin : PIECE, threads, error);
+  return code;
+}
+
+int huge_pages_give_back(struct memory_range *ranges, size_t count, huge_pages_map_again *map_again, void *context,
+                         struct kj_error *error) {
+  if (count > 1) qsort(ranges, count, sizeof *ranges, by_begin);
+  int code = 0;
+  uintptr_t begin, end;
+  for (size_t next = 0; !code && next_run(ranges, count, &next, &begin, &end);)
+    if (begin < end) code = map_again(context, (void *)begin, end - begin, error);
   return code;
 }

@@ -2,7 +2,7 @@
  *
  * A walk over gigabytes of a file's mapping takes a page table walk for every small page of the page cache; over
  * private huge pages it comes closer to the memory's bandwidth. The price is the copying, and that nothing of it is
- * left for the next start.
+ * left for the next start. Pages that are populated already (MADV_POPULATE_READ) are copied without a fault for each.
  */
 #ifndef KAIJU_BASE_HUGE_PAGES_H
 #define KAIJU_BASE_HUGE_PAGES_H
@@ -22,5 +22,11 @@ struct memory_range {
  * count as one; what of them does not fill a whole huge page stays as it is. Sorts the ranges. KJ_MEMORY if there is no
  * memory: what has been moved until then stays valid, as all the rest does. */
 int huge_pages_move(struct memory_range *ranges, size_t count, struct threads *threads, struct kj_error *error);
+
+/* The way back: calls map_again for all that huge_pages_move has moved of the same ranges, run by run, which is to map
+ * the file there again. Ends with the first error. Sorts the ranges. */
+typedef int huge_pages_map_again(void *context, void *begin, size_t bytes, struct kj_error *error);
+int huge_pages_give_back(struct memory_range *ranges, size_t count, huge_pages_map_again *map_again, void *context,
+                         struct kj_error *error);
 
 #endif

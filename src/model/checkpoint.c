@@ -196,6 +196,14 @@ void checkpoint_close(struct checkpoint *checkpoint) {
   free(checkpoint);
 }
 
+int checkpoint_map_again(struct checkpoint *checkpoint, void *begin, size_t bytes, struct kj_error *error) {
+  for (size_t i = 0; i < checkpoint->shard_count; i++) {
+    struct safetensors *file = checkpoint->shards[i].file;
+    if (file && safetensors_maps(file, begin, bytes)) return safetensors_map_again(file, begin, bytes, error);
+  }
+  return kj_fail(error, KJ_INTERNAL, "%s: weights to be mapped again are of none of its shards", checkpoint->directory);
+}
+
 const struct config *checkpoint_config(const struct checkpoint *checkpoint) { return checkpoint->config; }
 const char *checkpoint_directory(const struct checkpoint *checkpoint) { return checkpoint->directory; }
 

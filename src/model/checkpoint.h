@@ -44,6 +44,9 @@ const char *checkpoint_directory(const struct checkpoint *checkpoint);
 int checkpoint_layer(struct checkpoint *checkpoint, uint32_t layer, struct layer_weights *weights,
                      struct kj_error *error);
 void layer_weights_free(struct layer_weights *weights);
+/* Maps whole pages of one shard again, over the memory that weights there were moved to (base/huge_pages.h), which is
+ * given back by that. They keep their addresses. After an error they stay where they are. */
+int checkpoint_map_again(struct checkpoint *checkpoint, void *begin, size_t bytes, struct kj_error *error);
 int checkpoint_head(struct checkpoint *checkpoint, struct head_weights *weights, struct kj_error *error);
 
 /* Sizes for the planner, from headers alone (read, not mapped; no weight page is touched). A node needs only its own

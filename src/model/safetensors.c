@@ -348,8 +348,9 @@ static bool same_file(const struct stat *a, const struct stat *b) {
          a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-int safetensors_map(struct safetensors *file, struct kj_error *error) {
-  if (file->data) return 0;
+/* Maps `bytes` of the file from `offset` on, at `place` if that is not NULL. */
+static int map(const struct safetensors *file, void *place, size_t offset, size_t bytes, void **mapping,
+               struct kj_error *error) {
   struct stat status = {0};
   int descriptor;
   int result = file_open(&descriptor, &status, file->path, error);
@@ -358,19 +359,36 @@ int safetensors_map(struct safetensors *file, struct kj_error *error) {
     result = kj_fail(error, KJ_IO, "%s: changed since its header was read", file->path);
     goto done;
   }
-  void *mapping = mmap(NULL, file->file_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (mapping == MAP_FAILED) {
+  void *mapped =
+      mmap(place, bytes, PROT_READ, place ? MAP_PRIVATE | MAP_FIXED : MAP_PRIVATE, descriptor, (off_t)offset);
+  if (mapped == MAP_FAILED) {
     result = kj_fail_errno(error, "map", file->path);
     goto done;
   }
   /* What is read from the disk from here on then lies in huge pages of the page cache, where the file system has them:
    * fewer page table walks in every step. A refusal costs nothing else. */
-  (void)madvise(mapping, file->file_bytes, MADV_HUGEPAGE);
-  file->mapping = mapping;
-  file->data = mapping;
+  (void)madvise(mapped, bytes, MADV_HUGEPAGE);
+  *mapping = mapped;
 done:
   close(descriptor);
   return result;
+}
+
+int safetensors_map(struct safetensors *file, struct kj_error *error) {
+  if (file->data) return 0;
+  int result = map(file, NULL, 0, file->file_bytes, &file->mapping, error);
+  if (!result) file->data = file->mapping;
+  return result;
+}
+
+bool safetensors_maps(const struct safetensors *file, const void *begin, size_t bytes) {
+  const uintptr_t first = (uintptr_t)file->mapping, at = (uintptr_t)begin;
+  return first && at >= first && at - first <= file->file_bytes && bytes <= file->file_bytes - (at - first);
+}
+
+int safetensors_map_again(struct safetensors *file, void *begin, size_t bytes, struct kj_error *error) {
+  void *mapping;
+  return map(file, begin, (size_t)((const uint8_t *)begin - file->data), bytes, &mapping, error);
 }
 
 const void *safetensors_data(const struct safetensors *file, const struct safetensors_tensor *tensor) {

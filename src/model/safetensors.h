@@ -11,6 +11,7 @@
 #ifndef KAIJU_MODEL_SAFETENSORS_H
 #define KAIJU_MODEL_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -54,6 +55,11 @@ const uint8_t *safetensors_digest(const struct safetensors *file);
 
 /* Maps the file for reading, once; KJ_IO if it is no longer the file whose header was read. */
 int safetensors_map(struct safetensors *file, struct kj_error *error);
+/* Whether the range lies within this file's mapping. */
+bool safetensors_maps(const struct safetensors *file, const void *begin, size_t bytes);
+/* Maps whole pages of the mapping again, over whatever memory has taken their place since. KJ_IO if the file is no
+ * longer the same: then that memory stays. */
+int safetensors_map_again(struct safetensors *file, void *begin, size_t bytes, struct kj_error *error);
 /* The bytes of a tensor of this file, which must be mapped (or parsed from memory). */
 const void *safetensors_data(const struct safetensors *file, const struct safetensors_tensor *tensor);
 

@@ -45,9 +45,8 @@ void head_close(struct head *head) {
 int head_warm(struct head *head, struct threads *huge_page_threads, struct kj_error *error) {
   const struct matrix *matrices[] = {&head->weights.embedding, &head->weights.head};
   const size_t count = head->weights.head.data != head->weights.embedding.data ? 2 : 1;
-  int code = huge_page_threads ? weights_to_huge_pages(matrices, count, huge_page_threads, error) : 0;
-  for (size_t i = 0; i < count && !code; i++) head->backend->operations->warm_matrix(head->backend, matrices[i]);
-  return code;
+  for (size_t i = 0; i < count; i++) head->backend->operations->warm_matrix(head->backend, matrices[i]);
+  return huge_page_threads ? weights_to_huge_pages(matrices, count, huge_page_threads, error) : 0;
 }
 
 int head_embed(struct head *head, const uint32_t *token_ids, size_t rows, float *hidden, struct kj_error *error) {

@@ -86,34 +86,44 @@ static int warm_one(void *context, const struct matrix *matrix) {
 }
 
 struct collection {
-  const struct matrix **matrices; /* NULL: count only */
+  const struct matrix **matrices;
   size_t count;
 };
 
 static int collect_one(void *context, const struct matrix *matrix) {
   struct collection *collection = context;
-  if (collection->matrices) collection->matrices[collection->count] = matrix;
-  collection->count++;
+  collection->matrices[collection->count++] = matrix;
   return 0;
 }
 
-static int layer_to_huge_pages(const struct layer_weights *weights, const struct config *config,
-                               struct threads *threads, struct kj_error *error) {
-  struct collection collection = {0};
-  for_each_matrix(weights, config, collect_one, &collection);
-  collection.matrices = calloc(collection.count, sizeof *collection.matrices);
-  if (!collection.matrices) return kj_fail_memory(error, "the list of weights");
-  collection.count = 0;
-  for_each_matrix(weights, config, collect_one, &collection);
-  int code = weights_to_huge_pages(collection.matrices, collection.count, threads, error);
-  free(collection.matrices);
-  return code;
+/* The layer's matrices; collection->matrices is to be freed. */
+static int collect(const struct layer_weights *weights, const struct config *config, struct collection *collection,
+                   struct kj_error *error) {
+  enum { ATTENTION_AND_ROUTER = 5, OF_AN_EXPERT = 3 };
+  size_t most = ATTENTION_AND_ROUTER + OF_AN_EXPERT * (weights->sparse ? (size_t)config->experts : 1);
+  *collection = (struct collection){.matrices = calloc(most, sizeof *collection->matrices)};
+  if (!collection->matrices) return kj_fail_memory(error, "the list of weights");
+  return for_each_matrix(weights, config, collect_one, collection);
 }
 
 int layer_warm(const struct layer_weights *weights, const struct config *config, struct backend *backend,
                struct threads *huge_page_threads, struct kj_error *error) {
-  int code = huge_page_threads ? layer_to_huge_pages(weights, config, huge_page_threads, error) : 0;
-  return code ? code : for_each_matrix(weights, config, warm_one, backend);
+  for_each_matrix(weights, config, warm_one, backend);
+  if (!huge_page_threads) return 0;
+  struct collection collection;
+  int code = collect(weights, config, &collection, error);
+  if (!code) code = weights_to_huge_pages(collection.matrices, collection.count, huge_page_threads, error);
+  free(collection.matrices);
+  return code;
+}
+
+int layer_to_page_cache(const struct layer_weights *weights, const struct config *config, struct checkpoint *checkpoint,
+                        struct kj_error *error) {
+  struct collection collection;
+  int code = collect(weights, config, &collection, error);
+  if (!code) code = weights_to_page_cache(collection.matrices, collection.count, checkpoint, error);
+  free(collection.matrices);
+  return code;
 }
 
 static void attention_block(const struct layer_weights *weights, const struct config *config, const struct rope *rope,

@@ -29,9 +29,12 @@ void layer_scratch_destroy(struct layer_scratch *scratch, struct backend *backen
 /* Refuses weights that the engine cannot compute with. */
 int layer_check(const struct layer_weights *weights, const struct config *config, const struct backend *backend,
                 struct kj_error *error);
-/* Reads all of the layer's weights in, after moving them into huge pages with these threads if there are any. */
+/* Reads all of the layer's weights in, and then moves them into huge pages with these threads if there are any. */
 int layer_warm(const struct layer_weights *weights, const struct config *config, struct backend *backend,
                struct threads *huge_page_threads, struct kj_error *error);
+/* Moves them back, to where the checkpoint mapped them. */
+int layer_to_page_cache(const struct layer_weights *weights, const struct config *config, struct checkpoint *checkpoint,
+                        struct kj_error *error);
 
 /* x [batch->tokens, hidden] is overwritten. `index` is the layer's place in the KV pool. */
 void layer_forward(const struct layer_weights *weights, const struct config *config, const struct rope *rope,

@@ -174,16 +174,6 @@ static bool same_stage(const struct stage_options *a, const struct stage_options
          a->max_batch_tokens == b->max_batch_tokens;
 }
 
-/* Gives back what the weights of an earlier stage took in huge pages. */
-static int reopen_checkpoint(struct node *node, struct kj_error *error) {
-  struct checkpoint *fresh;
-  int code = checkpoint_open(&fresh, node->options.model, error);
-  if (code) return code;
-  checkpoint_close(node->checkpoint);
-  node->checkpoint = fresh;
-  return 0;
-}
-
 static int load_stage(struct node *node, const struct message_assign *assign, struct kj_error *error) {
   struct stage_options options = {.checkpoint = node->checkpoint,
                                   .first_layer = assign->first_layer,
@@ -197,10 +187,8 @@ static int load_stage(struct node *node, const struct message_assign *assign, st
   stage_close(node->stage);
   node->store = NULL;
   node->stage = NULL;
-  int code = node->options.huge_pages ? reopen_checkpoint(node, error) : 0;
-  if (!code) code = open_backend(node, assign->max_batch_tokens, error);
+  int code = open_backend(node, assign->max_batch_tokens, error);
   if (code) return code;
-  options.checkpoint = node->checkpoint;
   options.backend = node->backend;
   node->stage_options = options;
   log_info("loading layers %u to %u", assign->first_layer, assign->first_layer + assign->layer_count - 1);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "compute/rope.h"
 #include "stage/layer.h"
 #include "stage/ledger.h"
@@ -15,6 +16,7 @@ struct stage {
   float *inverse_frequency;
   struct layer_weights *layers; /* [layer_count] */
   uint32_t layers_open;
+  uint32_t layers_moved; /* to huge pages, the last one perhaps in part */
   struct kv_pool *pool;
   struct layer_scratch scratch;
   struct tensor *hidden; /* [max_batch_tokens, hidden] */
@@ -101,9 +103,19 @@ int stage_open(struct stage **result, const struct stage_options *options, struc
   return 0;
 }
 
+static void give_huge_pages_back(struct stage *stage) {
+  struct kj_error error;
+  for (uint32_t i = 0; i < stage->layers_moved; i++) {
+    if (!layer_to_page_cache(&stage->layers[i], stage->config, stage->options.checkpoint, &error)) continue;
+    log_warning("the huge pages of layer %u's weights cannot be given back: %s", stage->options.first_layer + i,
+                error.message);
+  }
+}
+
 void stage_close(struct stage *stage) {
   if (!stage) return;
   struct backend *backend = stage->options.backend;
+  give_huge_pages_back(stage);
   for (uint32_t i = 0; i < stage->layers_open; i++) layer_weights_free(&stage->layers[i]);
   free(stage->layers);
   if (stage->pool) backend->operations->kv_destroy(backend, stage->pool);
@@ -135,6 +147,7 @@ int stage_warm(struct stage *stage, bool (*progress)(void *context, uint32_t don
   for (uint32_t i = 0; i < stage->config->hidden; i++) row[i] = i % 2 ? 1.0f : -1.0f;
   int code = 0;
   for (uint32_t i = 0; i < total && !code; i++) {
+    if (stage->options.huge_page_threads) stage->layers_moved = i + 1;
     code = layer_warm(&stage->layers[i], stage->config, backend, stage->options.huge_page_threads, error);
     if (code) break;
     backend->operations->upload(backend, stage->hidden, 0, 1, row);

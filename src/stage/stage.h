@@ -20,13 +20,15 @@ struct stage_options {
   uint32_t first_layer, layer_count; /* layer_count may be 0 */
   uint32_t kv_blocks;
   uint32_t max_batch_tokens; /* bounds batch.tokens */
-  /* Move the weights into huge pages while warming (base/huge_pages.h); NULL leaves them in the page cache. Borrowed.
+  /* Move the weights into huge pages when they are warm (base/huge_pages.h); NULL leaves them in the page cache.
+   * Borrowed.
    */
   struct threads *huge_page_threads;
 };
 
 /* Maps the layers' weights and allocates the pool and activations; reads no weight. */
 int stage_open(struct stage **stage, const struct stage_options *options, struct kj_error *error);
+/* Gives back all that the stage took, the huge pages of its weights too. */
 void stage_close(struct stage *stage);
 
 /* Reads the weights in, layer by layer, and runs a token through each. `progress` may be NULL; it gets the layers done

@@ -86,6 +86,60 @@ static void whole_pages_move_and_the_rest_stays(void **state) {
   munmap(file.bytes, file.length);
 }
 
+/* What is to be mapped again must be what was moved: maps the file there, or fails at the call that `fail_at` counts
+ * down to. */
+struct mapping_again {
+  FILE *stream;
+  const unsigned char *bytes;
+  size_t calls, fail_at;
+};
+
+static int map_again(void *context, void *begin, size_t bytes, struct kj_error *error) {
+  struct mapping_again *again = context;
+  assert_int_equal((uintptr_t)begin % HUGE, 0);
+  assert_true(bytes > 0 && bytes % HUGE == 0);
+  if (++again->calls == again->fail_at) return kj_fail(error, KJ_IO, "the file has gone");
+  const off_t offset = (const unsigned char *)begin - again->bytes;
+  void *mapped = mmap(begin, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fileno(again->stream), offset);
+  assert_ptr_equal(mapped, begin);
+  return 0;
+}
+
+static void what_was_moved_is_given_back(void **state) {
+  (void)state;
+  struct file_mapping file = map_file();
+  struct threads *threads;
+  struct kj_error error = {0};
+  struct mapping_again again = {.stream = tmpfile(), .bytes = file.bytes};
+  assert_non_null(again.stream);
+  assert_int_equal(fwrite(file.bytes, 1, file.length, again.stream), file.length);
+  assert_int_equal(fflush(again.stream), 0);
+  assert_int_equal(threads_create(&threads, 2, &error), 0);
+  unsigned char *page = first_huge_page(&file);
+  /* Two runs; the third range has no whole page. */
+  const struct memory_range moved[] = {
+      {page + 4 * HUGE - 5, HUGE + 10}, {page + HUGE, HUGE}, {page, HUGE}, {page + 2 * HUGE + 1, HUGE}};
+  struct memory_range ranges[4];
+  for (int round = 0; round < 2; round++) {
+    memcpy(ranges, moved, sizeof moved);
+    assert_int_equal(huge_pages_move(ranges, 4, threads, &error), 0);
+    assert_false(is_of_file(page) || is_of_file(page + HUGE) || is_of_file(page + 4 * HUGE));
+    memcpy(ranges, moved, sizeof moved);
+    again.calls = 0;
+    again.fail_at = round == 0 ? 2 : 0;
+    assert_int_equal(huge_pages_give_back(ranges, 4, map_again, &again, &error), round == 0 ? KJ_IO : 0);
+    assert_int_equal(again.calls, 2);
+    assert_true(is_of_file(page) && is_of_file(page + HUGE));
+    assert_int_equal(is_of_file(page + 4 * HUGE), round == 1);
+    assert_content(&file);
+  }
+  assert_int_equal(huge_pages_give_back(NULL, 0, map_again, &again, &error), 0);
+  assert_int_equal(again.calls, 2);
+  threads_destroy(threads);
+  fclose(again.stream);
+  munmap(file.bytes, file.length);
+}
+
 static void nothing_is_lost_without_memory(void **state) {
   (void)state;
   struct file_mapping file = map_file();
@@ -114,6 +168,7 @@ static void nothing_is_lost_without_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(whole_pages_move_and_the_rest_stays),
+      cmocka_unit_test(what_was_moved_is_given_back),
       cmocka_unit_test(nothing_is_lost_without_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
