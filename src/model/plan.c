@@ -144,31 +144,61 @@ struct costs {
   struct split_problem problem;
   struct split_node nodes[PLAN_MAX_NODES];
   uint64_t *weights_before, *read_before;
+  uint64_t *token_read_before, token_head_read; /* as read_before and the lead's head_read, for a single sequence */
 };
 
 static void costs_free(struct costs *costs) {
   free(costs->weights_before);
   free(costs->read_before);
+  free(costs->token_read_before);
 }
 
-/* A decode step reads all of a layer but only experts_per_token of its experts. */
-static uint64_t layer_read_bytes(const struct config *config, uint64_t layer_bytes, uint64_t expert_bytes) {
-  if (!config->experts || expert_bytes > layer_bytes) return layer_bytes;
+/* By squaring: multiplications alone, so that every machine finds the same split. */
+static double power(double base, uint32_t exponent) {
+  double result = 1;
+  for (; exponent; exponent >>= 1, base *= base)
+    if (exponent & 1) result *= base;
+  return result;
+}
+
+/* The expected bytes of the experts that `rows` rows choose. */
+static uint64_t chosen_bytes(const struct config *config, uint64_t expert_bytes, uint32_t rows) {
   uint64_t each = expert_bytes / config->experts, rest = expert_bytes % config->experts;
-  return layer_bytes - expert_bytes + each * config->experts_per_token +
-         rest * config->experts_per_token / config->experts;
+  if (rows == 1) return each * config->experts_per_token + rest * config->experts_per_token / config->experts;
+  double left_out = power(1 - (double)config->experts_per_token / config->experts, rows);
+  return expert_bytes - (uint64_t)((double)expert_bytes * left_out);
+}
+
+/* A decode step reads all of a layer but only the chosen ones of its experts. */
+static uint64_t layer_read_bytes(const struct config *config, uint64_t layer_bytes, uint64_t expert_bytes,
+                                 uint32_t rows) {
+  if (!config->experts || expert_bytes > layer_bytes) return layer_bytes;
+  return layer_bytes - expert_bytes + chosen_bytes(config, expert_bytes, rows);
+}
+
+/* With tied embeddings the head is the embedding, and all of it is read; else a row of the embedding for each. */
+static uint64_t head_read_bytes(const struct config *config, const struct checkpoint_sizes *sizes, uint32_t rows) {
+  if (!sizes->head_bytes) return add(sizes->norm_bytes, sizes->embedding_bytes);
+  uint64_t read = add(sizes->norm_bytes, sizes->head_bytes);
+  if (!config->vocabulary) return read;
+  uint64_t embedded = multiply(sizes->embedding_bytes / config->vocabulary, rows);
+  return add(read, embedded < sizes->embedding_bytes ? embedded : sizes->embedding_bytes);
 }
 
 static int costs_layers(struct costs *costs, const struct config *config, const struct checkpoint_sizes *sizes,
-                        struct kj_error *error) {
+                        uint32_t rows, struct kj_error *error) {
   costs->weights_before = calloc((size_t)sizes->layers + 1, sizeof(uint64_t));
   costs->read_before = calloc((size_t)sizes->layers + 1, sizeof(uint64_t));
-  if (!costs->weights_before || !costs->read_before) return kj_fail_memory(error, "a plan");
+  costs->token_read_before = calloc((size_t)sizes->layers + 1, sizeof(uint64_t));
+  if (!costs->weights_before || !costs->read_before || !costs->token_read_before)
+    return kj_fail_memory(error, "a plan");
   for (uint32_t i = 0; i < sizes->layers; i++) {
-    uint64_t read = layer_read_bytes(config, sizes->layer_bytes[i], sizes->expert_bytes[i]);
-    costs->weights_before[i + 1] = add(costs->weights_before[i], sizes->layer_bytes[i]);
-    costs->read_before[i + 1] = add(costs->read_before[i], read);
+    uint64_t bytes = sizes->layer_bytes[i], experts = sizes->expert_bytes[i];
+    costs->weights_before[i + 1] = add(costs->weights_before[i], bytes);
+    costs->read_before[i + 1] = add(costs->read_before[i], layer_read_bytes(config, bytes, experts, rows));
+    costs->token_read_before[i + 1] = add(costs->token_read_before[i], layer_read_bytes(config, bytes, experts, 1));
   }
+  costs->token_head_read = head_read_bytes(config, sizes, 1);
   return 0;
 }
 
@@ -208,16 +238,13 @@ static void costs_nodes(struct costs *costs, const struct plan *plan, const stru
   uint32_t rows = request->max_batch_tokens ? request->max_batch_tokens : PLAN_DEFAULT_BATCH_TOKENS;
   double slowest = slowest_bandwidth(plan);
   uint64_t head_weights = add(add(sizes->embedding_bytes, sizes->norm_bytes), sizes->head_bytes);
-  /* With tied embeddings the head is the embedding, and all of it is read; else one row of the embedding is. */
-  uint64_t head_read = add(sizes->norm_bytes, sizes->head_bytes ? sizes->head_bytes : sizes->embedding_bytes);
-  if (sizes->head_bytes && config->vocabulary) head_read = add(head_read, sizes->embedding_bytes / config->vocabulary);
   for (size_t i = 0; i < plan->stage_count; i++) {
     const struct plan_node *node = &plan->nodes[i];
     struct split_node *cost = &costs->nodes[i];
     cost->memory = node->memory;
     cost->bandwidth = node->bandwidth > 0 ? node->bandwidth : slowest;
     cost->head_weights = plan->stages[i].holds_head ? head_weights : 0;
-    cost->head_read = i == 0 ? head_read : 0;
+    cost->head_read = i == 0 ? head_read_bytes(config, sizes, plan->step_rows) : 0;
     costs_working(cost, plan, i, config, rows);
     if (request->kv_disk) /* the stage may have all layers */
       cost->stage_working =
@@ -245,6 +272,7 @@ static int plan_pool(struct plan *plan, struct costs *costs, const struct config
   plan->context = request->context ? request->context : config->max_positions;
   plan->parallel = request->parallel;
   plan->micro_batches = request->micro_batches ? request->micro_batches : (uint32_t)plan->stage_count;
+  plan->step_rows = (plan->parallel - 1) / plan->micro_batches + 1;
   uint64_t context_blocks = ((uint64_t)plan->context + KV_BLOCK - 1) / KV_BLOCK;
   uint64_t blocks = multiply(plan->parallel, context_blocks);
   if (request->kv_tokens) blocks = ((uint64_t)request->kv_tokens + KV_BLOCK - 1) / KV_BLOCK;
@@ -265,7 +293,8 @@ static int plan_pool(struct plan *plan, struct costs *costs, const struct config
   return 0;
 }
 
-static void plan_stages(struct plan *plan, const struct split_problem *problem, const uint32_t *counts) {
+static void plan_stages(struct plan *plan, const struct costs *costs, const uint32_t *counts) {
+  const struct split_problem *problem = &costs->problem;
   uint32_t first = 0;
   for (size_t i = 0; i < plan->stage_count; i++) {
     struct plan_stage *stage = &plan->stages[i];
@@ -277,7 +306,9 @@ static void plan_stages(struct plan *plan, const struct split_problem *problem, 
     stage->working = split_working(problem, i, first, end);
     stage->runtime = split_runtime(problem, i, first, end);
     stage->peak = split_peak(problem, i, first, end);
-    stage->bytes_per_token = split_read(problem, i, first, end);
+    stage->bytes_per_token =
+        (i == 0 ? costs->token_head_read : 0) + costs->token_read_before[end] - costs->token_read_before[first];
+    stage->bytes_per_step = split_read(problem, i, first, end);
     first = end;
   }
 }
@@ -314,7 +345,8 @@ int plan_from_sizes(struct plan **result, const struct config *config, const str
     plan->stages[i].holds_head = i == 0 || (request->head_on_last && i == plan->stage_count - 1);
   }
   plan_totals(plan, sizes);
-  if ((code = plan_pool(plan, &costs, config, request, error)) || (code = costs_layers(&costs, config, sizes, error)))
+  if ((code = plan_pool(plan, &costs, config, request, error)) ||
+      (code = costs_layers(&costs, config, sizes, plan->step_rows, error)))
     goto done;
   costs_nodes(&costs, plan, config, sizes, request);
   costs.problem.layers = plan->layers;
@@ -331,7 +363,7 @@ int plan_from_sizes(struct plan **result, const struct config *config, const str
     code = kj_fail_memory(error, "the search for a split");
     goto done;
   }
-  plan_stages(plan, &costs.problem, counts);
+  plan_stages(plan, &costs, counts);
   *result = plan;
   plan = NULL;
 

@@ -8,9 +8,16 @@
  *                + the runtime: PLAN_RUNTIME_BYTES, and 8 bytes of page table for every 4-KiB page of the above.
  *
  * The automatic split minimises the time of the slowest stage, a stage's time being the bytes of weights that a decode
- * step of one sequence reads from it divided by the node's bandwidth, under every node's memory ceiling; among equal
- * ones it takes the smallest largest share of ceiling. The result is the true optimum. All sizes in bytes; GB in text
- * means 10⁹, KiB 1024.
+ * step reads from it divided by the node's bandwidth, under every node's memory ceiling; among equal ones it takes the
+ * smallest largest share of ceiling. The result is the true optimum.
+ *
+ * A decode step is that of a full micro-batch, rows = ceil(parallel / micro_batches) sequences: a single sequence has
+ * its stages work one after the other, so that their division does not matter to it, but micro-batches that follow each
+ * other wait for the slowest stage. Attention, router and the lead's head are read once for all rows; a sparse layer
+ * reads experts · (1 - (1 - experts_per_token / experts)^rows) of its experts, their expected number if the rows choose
+ * independently.
+ *
+ * All sizes in bytes; GB in text means 10⁹, KiB 1024.
  */
 #ifndef KAIJU_MODEL_PLAN_H
 #define KAIJU_MODEL_PLAN_H
@@ -56,7 +63,8 @@ struct plan_request {
 struct plan_stage {
   uint32_t first_layer, layer_count;
   uint64_t weights, kv, working, runtime, peak; /* weights include embedding, norm and head where held */
-  uint64_t bytes_per_token;                     /* weights that one decode step of one sequence reads */
+  uint64_t bytes_per_token;                     /* weights that a decode step of one sequence reads */
+  uint64_t bytes_per_step;                      /* that one of plan.step_rows sequences reads */
   bool holds_head;
   char **shards; /* NULL in a plan from sizes alone */
   size_t shard_count;
@@ -66,6 +74,7 @@ struct plan {
   uint32_t layers;
   uint32_t context, parallel, kv_blocks;  /* blocks of a node's pool */
   uint32_t micro_batches;                 /* in flight at most: one more, if there are several stages */
+  uint32_t step_rows;                     /* sequences of a full micro-batch's decode step */
   uint64_t kv_bytes_per_token;            /* of all layers */
   uint64_t total_weights;                 /* of the checkpoint, each tensor once */
   uint64_t smallest_layer, largest_layer; /* bytes of weights */

@@ -110,26 +110,31 @@ static void print_shards(const struct plan *plan, const struct plan_stage *stage
   fputc('\n', file);
 }
 
-static void print_node(const struct plan *plan, size_t i, int name_width, FILE *file) {
+static void print_node(const struct plan *plan, size_t i, int name_width, bool timed, FILE *file) {
   const struct plan_stage *stage = &plan->stages[i];
   const struct plan_node *node = &plan->nodes[i];
-  char layers[32] = "none", share[16] = "-", time[24] = "";
+  char layers[32] = "none", share[16] = "-", time[24] = "", step[48] = "";
   if (stage->layer_count)
     snprintf(layers, sizeof layers, "%" PRIu32 "-%" PRIu32, stage->first_layer,
              stage->first_layer + stage->layer_count - 1);
   if (node->memory) snprintf(share, sizeof share, "%.1f %%", 100 * (double)stage->peak / (double)node->memory);
   if (node->bandwidth > 0)
     snprintf(time, sizeof time, " %9.2f ms", 1e3 * (double)stage->bytes_per_token / node->bandwidth);
-  fprintf(file, "%-*s %9s %5" PRIu32 " %9s %9s %8s %8s %9s %9s %8s %9s%s\n", name_width, node->name, layers,
+  if (plan->step_rows > 1 && node->bandwidth > 0)
+    snprintf(step, sizeof step, " %9s %9.2f ms", size_text(stage->bytes_per_step).text,
+             1e3 * (double)stage->bytes_per_step / node->bandwidth);
+  else if (plan->step_rows > 1)
+    snprintf(step, sizeof step, "%*s %9s", timed ? 13 : 0, "", size_text(stage->bytes_per_step).text);
+  fprintf(file, "%-*s %9s %5" PRIu32 " %9s %9s %8s %8s %9s %9s %8s %9s%s%s\n", name_width, node->name, layers,
           stage->layer_count, size_text(stage->weights).text, size_text(stage->kv).text, size_text(stage->working).text,
           size_text(stage->runtime).text, size_text(stage->peak).text,
-          node->memory ? size_text(node->memory).text : "-", share, size_text(stage->bytes_per_token).text, time);
+          node->memory ? size_text(node->memory).text : "-", share, size_text(stage->bytes_per_token).text, time, step);
 }
 
 void plan_print(const struct plan *plan, FILE *file) {
   int name_width = 4;
   uint64_t largest_peak = 0;
-  bool timed = false;
+  bool timed = false, several = plan->step_rows > 1;
   for (size_t i = 0; i < plan->stage_count; i++) {
     int length = (int)strlen(plan->nodes[i].name);
     if (length > name_width) name_width = length;
@@ -137,10 +142,11 @@ void plan_print(const struct plan *plan, FILE *file) {
     timed |= plan->nodes[i].bandwidth > 0;
   }
   print_summary(plan, file);
-  fprintf(file, "%-*s %9s %5s %9s %9s %8s %8s %9s %9s %8s %9s%s\n", name_width, "node", "layers", "count", "weights",
-          "KV", "working", "runtime", "peak", "ceiling", "share", "reads", timed ? "   a token in" : "");
+  fprintf(file, "%-*s %9s %5s %9s %9s %8s %8s %9s %9s %8s %9s%s%s%s\n", name_width, "node", "layers", "count",
+          "weights", "KV", "working", "runtime", "peak", "ceiling", "share", "reads", timed ? "   a token in" : "",
+          several ? "    a step" : "", several && timed ? "           in" : "");
   for (size_t i = 0; i < plan->stage_count; i++) {
-    print_node(plan, i, name_width, file);
+    print_node(plan, i, name_width, timed, file);
     print_bar(plan, i, largest_peak, file);
     print_shards(plan, &plan->stages[i], file);
   }
@@ -148,17 +154,22 @@ void plan_print(const struct plan *plan, FILE *file) {
       "\n# weights  + KV  - working set and runtime  . free  ! above the ceiling;"
       " reads: weights read for a decoded token\n",
       file);
+  if (several)
+    fprintf(file,
+            "step: weights read for a token each of the %" PRIu32 " sequences of a micro-batch (of %" PRIu32 ")\n",
+            plan->step_rows, plan->micro_batches);
 }
 
 static json_t *stage_json(const struct plan_stage *stage, const struct plan_node *node) {
   json_t *shards = json_array();
   for (size_t i = 0; i < stage->shard_count; i++) json_array_append_new(shards, json_string(stage->shards[i]));
   json_t *object =
-      json_pack("{s:s, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "name", node->name, "first_layer",
+      json_pack("{s:s, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "name", node->name, "first_layer",
                 (json_int_t)stage->first_layer, "layers", (json_int_t)stage->layer_count, "head",
                 (int)stage->holds_head, "weights_bytes", (json_int_t)stage->weights, "kv_bytes", (json_int_t)stage->kv,
                 "working_bytes", (json_int_t)stage->working, "runtime_bytes", (json_int_t)stage->runtime, "peak_bytes",
-                (json_int_t)stage->peak, "bytes_per_token", (json_int_t)stage->bytes_per_token, "shards", shards);
+                (json_int_t)stage->peak, "bytes_per_token", (json_int_t)stage->bytes_per_token, "bytes_per_step",
+                (json_int_t)stage->bytes_per_step, "shards", shards);
   if (!object) return NULL;
   bool fits = !node->memory || stage->peak <= node->memory;
   int failed = json_object_set_new(object, "fits", json_boolean(fits));
@@ -170,6 +181,9 @@ static json_t *stage_json(const struct plan_stage *stage, const struct plan_node
   failed |= json_object_set_new(
       object, "seconds_per_token",
       node->bandwidth > 0 ? json_real((double)stage->bytes_per_token / node->bandwidth) : json_null());
+  failed |= json_object_set_new(
+      object, "seconds_per_step",
+      node->bandwidth > 0 ? json_real((double)stage->bytes_per_step / node->bandwidth) : json_null());
   if (!failed) return object;
   json_decref(object);
   return NULL;
@@ -184,13 +198,14 @@ int plan_print_json(const struct plan *plan, FILE *file, struct kj_error *error)
       json_decref(nodes);
       return kj_fail_memory(error, "the plan's JSON");
     }
-  json_t *root = json_pack(
-      "{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "fits", (int)fits, "layers",
-      (json_int_t)plan->layers, "context", (json_int_t)plan->context, "parallel", (json_int_t)plan->parallel,
-      "micro_batches", (json_int_t)plan->micro_batches, "kv_block_positions", (json_int_t)KV_BLOCK, "kv_blocks",
-      (json_int_t)plan->kv_blocks, "kv_bytes_per_token", (json_int_t)plan->kv_bytes_per_token, "total_weights_bytes",
-      (json_int_t)plan->total_weights, "smallest_layer_bytes", (json_int_t)plan->smallest_layer, "largest_layer_bytes",
-      (json_int_t)plan->largest_layer, "shard_count", (json_int_t)plan->shard_count, "nodes", nodes);
+  json_t *root = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "fits", (int)fits,
+                           "layers", (json_int_t)plan->layers, "context", (json_int_t)plan->context, "parallel",
+                           (json_int_t)plan->parallel, "micro_batches", (json_int_t)plan->micro_batches, "step_rows",
+                           (json_int_t)plan->step_rows, "kv_block_positions", (json_int_t)KV_BLOCK, "kv_blocks",
+                           (json_int_t)plan->kv_blocks, "kv_bytes_per_token", (json_int_t)plan->kv_bytes_per_token,
+                           "total_weights_bytes", (json_int_t)plan->total_weights, "smallest_layer_bytes",
+                           (json_int_t)plan->smallest_layer, "largest_layer_bytes", (json_int_t)plan->largest_layer,
+                           "shard_count", (json_int_t)plan->shard_count, "nodes", nodes);
   if (!root)
     code = kj_fail_memory(error, "the plan's JSON");
   else if (json_dumpf(root, file, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) || fputc('\n', file) == EOF)

@@ -2,8 +2,8 @@
  *
  * Stage i of `node_count` holds layers first…end-1; the stages follow each other in order and cover all layers. Node 0
  * may hold none, every other node holds at least one. Two costs of a stage matter, both of which only grow with its
- * range: its time (bytes read in a step / bandwidth) and its peak memory. The arithmetic of both is defined here once,
- * so that a plan shows exactly what the search compared.
+ * range: its time (bytes read in a decode step / bandwidth) and its peak memory. The arithmetic of both is defined here
+ * once, so that a plan shows exactly what the search compared.
  *
  * Internal to model/plan.c; its tests use it too.
  */
@@ -26,7 +26,7 @@ struct split_problem {
   uint32_t layers;
   size_t node_count;
   const uint64_t *weights_before; /* [layers + 1] bytes of the layers before this one */
-  const uint64_t *read_before;    /* [layers + 1] of these, what a step reads */
+  const uint64_t *read_before;    /* [layers + 1] of these, what a decode step reads */
   uint64_t kv_bytes_per_layer;
   uint64_t runtime;
   const struct split_node *nodes;

@@ -73,11 +73,48 @@ def test_automatic_split_follows_bandwidth(big):
     assert plan["fits"] and plan["total_weights_bytes"] == 270118718464 and plan["kv_bytes_per_token"] == 248 * 1024
     first, second = plan["nodes"]
     assert first["layers"] + second["layers"] == 62 and second["first_layer"] == first["layers"]
-    slowest = max(first["seconds_per_token"], second["seconds_per_token"])
+    assert plan["step_rows"] == 2 and first["bytes_per_step"] > first["bytes_per_token"]
+    assert first["seconds_per_step"] == pytest.approx(first["bytes_per_step"] / 800e9)
+    slowest = max(first["seconds_per_step"], second["seconds_per_step"])
     for moved in (-1, 1):
         split = f"{first['layers'] + moved},{second['layers'] - moved}"
         other = json.loads(kaiju("plan", big, *nodes, "--ctx", 8192, "--json", "--split", split).stdout)
-        assert max(node["seconds_per_token"] for node in other["nodes"]) >= slowest
+        assert max(node["seconds_per_step"] for node in other["nodes"]) >= slowest
+
+
+def test_a_step_has_as_many_rows_as_a_micro_batch(big):
+    """By default 4 sequences, dealt into a micro-batch for each node."""
+
+    def planned(*arguments):
+        nodes = ["--node", "a=300GB", "--node", "b=300GB"]
+        plan = json.loads(kaiju("plan", big, *nodes, "--ctx", 8192, "--json", *arguments).stdout)
+        return plan, sum(node["bytes_per_token"] for node in plan["nodes"]), sum(node["bytes_per_step"] for node in plan["nodes"])
+
+    plan, token, step = planned()
+    assert (plan["parallel"], plan["micro_batches"], plan["step_rows"]) == (4, 2, 2)
+    # Nearly twice the experts, which are most of what is read; the rest once.
+    assert 1.5 * token < step < 2 * token
+    plan, same_token, all_at_once = planned("--micro-batches", 1)
+    assert plan["step_rows"] == 4 and same_token == token and all_at_once > 1.5 * step
+    plan, _, alone = planned("--parallel", 1)
+    assert plan["step_rows"] == 1 and alone == token
+    fewer = planned("--kv-tokens", 8192)[0]
+    assert fewer["kv_blocks"] == 8192 // 64 and planned()[0]["kv_blocks"] == 4 * 8192 // 64
+
+
+def test_the_table_has_a_column_for_steps_of_several_sequences(big):
+    nodes = ["--node", "a=300GB,800GB/s", "--node", "b=300GB", "--ctx", 8192]
+    lines = kaiju("plan", big, *nodes).stdout.splitlines()
+    (heading,) = [line for line in lines if line.startswith("node ")]
+    assert heading.rstrip().endswith("reads   a token in    a step           in")
+    (first,) = [line for line in lines if line.startswith("a ")]
+    (second,) = [line for line in lines if line.startswith("b ")]
+    # The column ends at the same place whether or not a node's bandwidth is known.
+    end = heading.index("a step") + len("a step")
+    assert first[:end].endswith("GB") and second.endswith("GB") and len(second) == end
+    assert "a token each of the 2 sequences of a micro-batch (of 2)" in lines[-1]
+    alone = kaiju("plan", big, *nodes, "--parallel", 1).stdout
+    assert "a step" not in alone and "a token in" in alone
 
 
 def test_C9_too_little_memory_shows_the_plan_and_fails(big):

@@ -20,7 +20,8 @@ static void peak_is_the_sum_of_its_parts(void **state) {
   /* Residual stream, normed, added; queries, attended; keys, values; router logits. */
   uint64_t activations = 100 * 4 * (3 * 64 + 2 * 64 + 2 * 32 + 8);
   uint64_t head = 4 * (100 * 64 + (8 + 8 + 5) * 1000);
-  uint64_t hidden = 3 * 100 * 64 * 4, ledger = (uint64_t)plan->kv_blocks * PLAN_LEDGER_BLOCK_BYTES;
+  /* Three micro-batches and one more in flight, and two copies. */
+  uint64_t hidden = 6 * 100 * 64 * 4, ledger = (uint64_t)plan->kv_blocks * PLAN_LEDGER_BLOCK_BYTES;
   assert_int_equal(plan_activation_bytes(&fixture->config, 100), activations);
   assert_int_equal(plan_head_bytes(&fixture->config, 100), head);
   for (size_t i = 0; i < 3; i++) {
@@ -58,6 +59,50 @@ static void a_token_reads_only_the_chosen_experts(void **state) {
   assert_int_equal(plan->stages[0].bytes_per_token, layer + 128 + 128000);
   assert_int_equal(plan->stages[0].weights, 1000000 + 128128);
   assert_int_equal(plan->stages[1].bytes_per_token, 2 * layer + 1000000);
+  plan_free(plan);
+  free(fixture);
+}
+
+/* 8 · (1 - (6/8)^rows) of 8 experts, which sixty-fourths of 64 bytes give exactly; the rest of a layer, norm and head
+ * once; a row of the embedding for each. What one sequence reads stays what it was. */
+static void a_step_reads_the_experts_of_all_its_rows(void **state) {
+  (void)state;
+  struct plan *plan;
+  struct fixture *fixture = fixture_create(4, 2);
+  const uint32_t split[] = {1, 3};
+  for (uint32_t i = 0; i < 4; i++) fixture->expert_bytes[i] = 640000;
+  fixture->request.parallel = 6;
+  uint64_t token = 360000 + 640000 / 4, step = 360000 + 640000 / 64 * (64 - 27);
+  assert_int_equal(fixture_plan_split(fixture, split, 2, &plan), 0);
+  assert_int_equal(plan->step_rows, 3);
+  assert_int_equal(plan->stages[0].bytes_per_token, token + 128 + 128000 + 128);
+  assert_int_equal(plan->stages[1].bytes_per_token, 3 * token);
+  assert_int_equal(plan->stages[0].bytes_per_step, step + 128 + 128000 + 3 * 128);
+  assert_int_equal(plan->stages[1].bytes_per_step, 3 * step);
+  plan_free(plan);
+  /* More rows than anything else: all of everything, and no more. */
+  fixture->request.parallel = 4000000;
+  fixture->request.kv_tokens = 4096;
+  fixture->request.micro_batches = 1;
+  assert_int_equal(fixture_plan_split(fixture, split, 2, &plan), 0);
+  assert_int_equal(plan->step_rows, 4000000);
+  assert_int_equal(plan->stages[0].bytes_per_step, plan->stages[0].weights);
+  assert_int_equal(plan->stages[1].bytes_per_step, plan->stages[1].weights);
+  plan_free(plan);
+  /* One sequence's step is its token, also where experts do not divide evenly. */
+  fixture->expert_bytes[1] = 640003;
+  fixture->request.parallel = 2;
+  fixture->request.micro_batches = 2;
+  assert_int_equal(fixture_plan_split(fixture, split, 2, &plan), 0);
+  for (size_t i = 0; i < 2; i++) assert_int_equal(plan->stages[i].bytes_per_step, plan->stages[i].bytes_per_token);
+  plan_free(plan);
+  /* A dense model and tied embeddings: the same for any number of rows. */
+  fixture->config.experts = fixture->config.experts_per_token = 0;
+  fixture->sizes.head_bytes = 0;
+  fixture->request.micro_batches = 1;
+  assert_int_equal(fixture_plan_split(fixture, split, 2, &plan), 0);
+  assert_int_equal(plan->step_rows, 2);
+  for (size_t i = 0; i < 2; i++) assert_int_equal(plan->stages[i].bytes_per_step, plan->stages[i].bytes_per_token);
   plan_free(plan);
   free(fixture);
 }
@@ -171,9 +216,13 @@ static void sizes_and_nodes_as_people_write_them(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(peak_is_the_sum_of_its_parts),      cmocka_unit_test(a_token_reads_only_the_chosen_experts),
-      cmocka_unit_test(head_on_last_is_held_but_not_read), cmocka_unit_test(context_defaults_to_the_models_maximum),
-      cmocka_unit_test(longest_input_of_a_matrix),         cmocka_unit_test(sizes_and_nodes_as_people_write_them),
+      cmocka_unit_test(peak_is_the_sum_of_its_parts),
+      cmocka_unit_test(a_token_reads_only_the_chosen_experts),
+      cmocka_unit_test(a_step_reads_the_experts_of_all_its_rows),
+      cmocka_unit_test(head_on_last_is_held_but_not_read),
+      cmocka_unit_test(context_defaults_to_the_models_maximum),
+      cmocka_unit_test(longest_input_of_a_matrix),
+      cmocka_unit_test(sizes_and_nodes_as_people_write_them),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,7 +99,7 @@ static void judge(const struct plan *plan, struct optimum *split) {
   *split = (struct optimum){.fits = true};
   for (size_t i = 0; i < plan->stage_count; i++) {
     const struct plan_node *node = &plan->nodes[i];
-    double time = (double)plan->stages[i].bytes_per_token / (node->bandwidth > 0 ? node->bandwidth : 1);
+    double time = (double)plan->stages[i].bytes_per_step / (node->bandwidth > 0 ? node->bandwidth : 1);
     double share = (double)plan->stages[i].peak / (node->memory ? (double)node->memory : 0x1p64);
     if (time > split->time) split->time = time;
     if (share > split->share) split->share = share;
@@ -138,7 +138,7 @@ static uint32_t random_below(uint64_t *state, uint32_t limit) {
 static void C1_automatic_split_equals_brute_force(void **state) {
   (void)state;
   uint64_t random = 1;
-  unsigned fitting = 0, exceeding = 0;
+  unsigned fitting = 0, exceeding = 0, several = 0;
   for (int round = 0; round < 1500; round++) {
     uint32_t layers = 1 + random_below(&random, 9);
     size_t nodes = 1 + random_below(&random, layers < 4 ? layers : 4);
@@ -152,6 +152,8 @@ static void C1_automatic_split_equals_brute_force(void **state) {
       if (timed) fixture->nodes[i].bandwidth = 1e8 * (1 + random_below(&random, 8));
       if (random_below(&random, 4)) fixture->nodes[i].memory = 290000000 + 10000000u * random_below(&random, 160);
     }
+    fixture->request.parallel = 1 + random_below(&random, 9);
+    fixture->request.micro_batches = random_below(&random, 4);
     uint32_t split[4];
     struct optimum best = {.time = INFINITY, .share = INFINITY}, found;
     struct plan *plan;
@@ -163,12 +165,42 @@ static void C1_automatic_split_equals_brute_force(void **state) {
     if (found.fits) assert_true(found.time == best.time);
     assert_true(found.share == best.share);
     assert_int_equal(plan_check_memory(plan, NULL), found.fits ? 0 : KJ_MEMORY);
+    several += plan->step_rows > 1;
     fitting += found.fits;
     exceeding += !found.fits;
     plan_free(plan);
     free(fixture);
   }
-  assert_true(fitting > 300 && exceeding > 100);
+  assert_true(fitting > 300 && exceeding > 100 && several > 500);
+}
+
+/* The first layers and the ends of Qwen3-Coder-30B-A3B on two nodes: what a single sequence reads would leave the lead,
+ * which has the large output head, one layer of eight, and its node nearly all of the work of four sequences. */
+static void what_several_sequences_read_is_balanced(void **state) {
+  (void)state;
+  const uint64_t attention = 11000000, experts = 128 * (uint64_t)2654208;
+  struct fixture *fixture = fixture_create(8, 2);
+  struct plan *plan;
+  fixture->config.experts = 128;
+  fixture->config.experts_per_token = 8;
+  fixture->sizes.embedding_bytes = fixture->sizes.head_bytes = 170000000;
+  for (uint32_t i = 0; i < 8; i++) {
+    fixture->layer_bytes[i] = attention + experts;
+    fixture->expert_bytes[i] = experts;
+  }
+  const struct {
+    uint32_t parallel, micro_batches, rows, lead_layers;
+  } cases[] = {{1, 0, 1, 1}, {2, 0, 1, 1},  {4, 0, 2, 2}, {5, 0, 3, 3},    {4, 4, 1, 1},
+               {4, 1, 4, 3}, {16, 2, 8, 3}, {3, 8, 1, 1}, {400, 1, 400, 4}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fixture->request.parallel = cases[i].parallel;
+    fixture->request.micro_batches = cases[i].micro_batches;
+    assert_int_equal(fixture_plan(fixture, &plan), 0);
+    assert_int_equal(plan->step_rows, cases[i].rows);
+    assert_int_equal(plan->stages[0].layer_count, cases[i].lead_layers);
+    plan_free(plan);
+  }
+  free(fixture);
 }
 
 /* Stages that are filled greedily up to just under the optimum need more nodes than there are: nothing is faster. */
@@ -185,7 +217,7 @@ static void a_thousand_layers_over_64_nodes(void **state) {
   assert_int_equal(fixture_plan(fixture, &plan), 0);
   assert_covers(plan, 1000, PLAN_MAX_NODES);
   judge(plan, &found);
-  uint64_t filled = plan->stages[0].bytes_per_token;
+  uint64_t filled = plan->stages[0].bytes_per_step;
   for (uint32_t i = 0; i < plan->stages[0].layer_count; i++) filled -= fixture->layer_bytes[i];
   unsigned nodes = 1;
   for (uint32_t i = 0; i < 1000; i++) {
@@ -206,6 +238,7 @@ int main(void) {
       cmocka_unit_test(lead_may_hold_no_layer),
       cmocka_unit_test(unknown_bandwidth_is_the_slowest),
       cmocka_unit_test(C1_automatic_split_equals_brute_force),
+      cmocka_unit_test(what_several_sequences_read_is_balanced),
       cmocka_unit_test(a_thousand_layers_over_64_nodes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
