@@ -64,14 +64,14 @@ def read_speeds(results: list[dict]) -> dict[int, dict]:
     return {threads: spread(values) for threads, values in sorted(speeds.items())}
 
 
-def achieved(results: list[dict], threads: int) -> float | None:
-    """Bytes a second that Kaiju reads when one sequence decodes."""
+def shares(results: list[dict], threads: int) -> dict | None:
+    """Of the read speed measured around the same run, what Kaiju reads when one sequence decodes."""
     values = [
-        entry["bytes_per_second"]
+        entry["share_of_read_speed"]
         for entry in results
         if (entry["engine"], entry["kind"], entry.get("size"), entry["threads"]) == ("kaiju", "decode", 1, threads)
     ]
-    return statistics.median(values) if values else None
+    return spread(values) if values else None
 
 
 def ratio(cell: dict, engine: str) -> str:
@@ -108,12 +108,13 @@ def write(directory: pathlib.Path, shapes: list[str], engines: list[str]) -> Non
         lines += ["", f"### {shape}", "", *table(results, engines), ""]
         speeds = read_speeds(results)
         for threads, speed in speeds.items():
-            bytes_per_second = achieved(results, threads)
+            share = shares(results, threads)
             median, least, most = (speed[key] * 1e-9 for key in ("median", "least", "most"))
             held = f"{threads} thread{'s' if threads > 1 else ''}"
             line = f"Read speed of memory, {held}: {median:.1f} GB/s ({least:.1f}…{most:.1f})"
-            if bytes_per_second:
-                line += f"; Kaiju's decode × 1 reads {bytes_per_second / speed['median'] * 100:.0f} % of it"
+            if share:
+                median, least, most = (share[key] * 100 for key in ("median", "least", "most"))
+                line += f"; Kaiju's decode × 1 reads {median:.0f} % ({least:.0f}…{most:.0f}) of its run's"
             lines.append(line + "  ")
         figures["shapes"][shape] = {
             "read_bytes_per_second": speeds,

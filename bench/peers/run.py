@@ -5,8 +5,9 @@
 
 Weights are made first (docs/performance.md says which), and all engines must agree on what kaiju-mini says. Then each
 round runs each engine once over the cells of the table: prompts of 64, 512 and 2048 tokens; 1, 4 and 16 sequences that
-decode at a context of 512; with one thread and two, held to as many CPUs. A cell that takes long is measured in one
-round only, and one of a peer that takes longer than --limit not at all.
+decode at a context of 512; with one thread and two, held to as many CPUs, each on a core of its own as long as there
+are cores. A cell that takes long is measured in one round only, and one of a peer that takes longer than --limit not
+at all.
 
 Results are kept in DIR/results as they come. What is there is not measured again, so that a run that was stopped, or
 that reached --minutes, goes on where it was when it is started again; --fresh begins anew. All weights together take
@@ -124,7 +125,8 @@ def run_kaiju(bench: Bench, shape: str, cells: list[Cell]):
         command = [bench.kaiju, "bench", bench.checkpoint(shape), "--threads", threads, "--json"]
         command += ["--prompt-tokens", ",".join(map(str, prompts or [1]))]
         command += ["--streams", ",".join(map(str, streams or [1])), "--contexts", CONTEXT if streams else 1]
-        command += ["--tokens", 16, "--rounds", 5 if shape == "mini" else 2]
+        # What is over in a moment is repeated; a synthetic shape takes seconds a cell.
+        command += ["--tokens", 32, "--rounds", 5 if shape == "mini" else 3 if threads > 2 else 1]
         done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True, preexec_fn=hold(threads))
         measured = json.loads(done.stdout)
         for when in ("before", "after"):
@@ -136,7 +138,7 @@ def run_kaiju(bench: Bench, shape: str, cells: list[Cell]):
             }
         for one in measured["decode"] if streams else []:
             yield {"kind": "decode", "size": one["streams"], "threads": threads, "seconds": one["prefill_seconds"]} | {
-                key: one[key] for key in ("tokens_per_second", "bytes_per_second")
+                key: one[key] for key in ("tokens_per_second", "share_of_read_speed")
             }
 
 
@@ -255,6 +257,10 @@ def thread_counts(text: str) -> list[int]:
     return counts
 
 
+def cell_list(text: str) -> list[Cell]:
+    return [Cell.parse(item) for item in text.split(",")]
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kaiju", type=pathlib.Path, required=True, metavar="PROGRAM")
@@ -262,6 +268,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--shapes", type=choices([*SHAPES]), default=[*SHAPES], metavar="LIST", help=",".join(SHAPES))
     parser.add_argument("--engines", type=choices(ENGINES), default=ENGINES, metavar="LIST", help=",".join(ENGINES))
     parser.add_argument("--threads", type=thread_counts, default="1,2", metavar="N,…", help="(default: %(default)s)")
+    parser.add_argument("--cells", type=cell_list, metavar="LIST", help="only these, each KIND:SIZE:THREADS")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one round, without the long prompts and 16 sequences")
     parser.add_argument("--limit", type=float, default=45, metavar="SECONDS", help="of a cell of a peer")
@@ -286,6 +293,7 @@ def measure_all(bench: Bench, arguments: argparse.Namespace) -> int:
     for round_index in range(1 if arguments.quick else arguments.rounds):
         for shape, engine in chosen(arguments):
             wanted = wanted_cells(engine, arguments.threads, arguments.quick)
+            wanted = [cell for cell in wanted if not arguments.cells or cell in arguments.cells]
             cells = cells_left(report.read_results(bench.results(shape)), engine, round_index, wanted)
             if cells and time.monotonic() < deadline:
                 measure(bench, engine, shape, round_index, cells)

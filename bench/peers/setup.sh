@@ -32,6 +32,11 @@ cmake -S "$source/vendor/llama.cpp" -B "$directory/llama" -G Ninja -DCMAKE_BUILD
   -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF \
   -DLLAMA_OPENSSL=OFF >"$directory/llama-configure.log"
 cmake --build "$directory/llama" --target llama-bench
+# A library with a C++ library inside it crashes in a Python process that has another one, numpy's.
+if ! readelf -d "$directory/llama/bin/libllama.so" | grep -Eq 'NEEDED.*lib(std)?c\+\+'; then
+  echo "$0: this compiler links the C++ library statically; set CXX to one that does not" >&2
+  exit 1
+fi
 CMAKE_ARGS="-DLLAMA_BUILD=OFF -DLLAVA_BUILD=OFF" \
   "$python" -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation "$source"
 echo "$wanted" >"$stamp"

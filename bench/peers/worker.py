@@ -70,7 +70,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-ALL_CPUS = sorted(os.sched_getaffinity(0))
+def core_of(cpu: int) -> str:
+    path = pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    return path.read_text() if path.exists() else str(cpu)
+
+
+def cores_first() -> list[int]:
+    """The CPUs of this process: first one of each core, then those that share a core with one before."""
+    seen: dict[str, int] = {}
+    places = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        core = core_of(cpu)
+        seen[core] = seen.get(core, 0) + 1
+        places[cpu] = seen[core]
+    return sorted(places, key=lambda cpu: (places[cpu], cpu))
+
+
+ALL_CPUS = cores_first()
 
 
 def hold_to_cpus(count: int) -> None:
@@ -118,11 +134,10 @@ def measure(engine: Engine, cells: list[Cell], context: int, limit: float) -> No
         engine.prefill(WARM_UP)  # buffers and threads come to be here
         rate = WARM_UP / engine.prefill(WARM_UP)
         mine = sorted((cell for cell in cells if cell.threads == threads), key=lambda cell: cell.size)
-        for cell in mine:
-            if cell.kind != "prefill":
-                continue
+        prompts = [cell for cell in mine if cell.kind == "prefill"]
+        for cell in prompts:
             # A few tokens at once are slower, each, than many.
-            expected = cell.size / rate / (2 if cell.size == mine[0].size else 1)
+            expected = cell.size / rate / (2 if cell == prompts[0] else 1)
             if expected > limit:
                 emit(cell, None, expected)
                 continue
