@@ -125,23 +125,23 @@ struct budget {
   double time;   /* of a micro-batch's time, 0…1 */
 };
 
-/* Tokens of the sequence's next chunk, if it had a micro-batch to itself. The last chunk of a prompt is alone in the
- * pipeline once the one before it has left: on several stages a prompt ends with small ones. */
-static uint32_t whole_chunk(const struct schedule *schedule, const struct sequence *sequence) {
-  uint32_t most = cost_chunk(&schedule->cost, sequence->launched, schedule->limits.chunk);
-  uint32_t tail = sequence_pending(sequence) / TAIL_CHUNKS;
-  if (schedule->limits.micro_batches == 1) return most;
-  if (tail < LEAST_TAIL_CHUNK) tail = LEAST_TAIL_CHUNK;
-  return most < tail ? most : tail;
+/* The last chunk of a prompt is alone in the pipeline once the one before it has left a stage: on several stages a
+ * prompt that has the pipeline to itself ends with small chunks. */
+static uint32_t most_of_tail(const struct schedule *schedule, const struct sequence *sequence) {
+  if (schedule->limits.micro_batches == 1) return UINT32_MAX;
+  uint32_t part = sequence_pending(sequence) / TAIL_CHUNKS;
+  return part > LEAST_TAIL_CHUNK ? part : LEAST_TAIL_CHUNK;
 }
 
-/* Plans as much of the sequence's prompt as fits into `time`, in place of what was planned of it. */
-static void plan_prefill(const struct schedule *schedule, struct sequence *sequence, double time,
+/* Plans as much of the sequence's prompt as fits into `time`, `limit` tokens at most, in place of what was planned of
+ * it. */
+static void plan_prefill(const struct schedule *schedule, struct sequence *sequence, double time, uint32_t limit,
                          struct budget *budget) {
-  uint32_t most = whole_chunk(schedule, sequence);
+  uint32_t most = cost_chunk(&schedule->cost, sequence->launched, schedule->limits.chunk);
   budget->room += sequence->planned;
   uint32_t tokens = (uint32_t)(most * time + 0.5), pending = sequence_pending(sequence);
   if (tokens == 0) tokens = 1; /* however little is left: no prompt stands still */
+  if (tokens > limit) tokens = limit;
   if (tokens > budget->room) tokens = budget->room;
   if (tokens >= pending)
     tokens = pending;
@@ -171,14 +171,19 @@ static void divide(struct schedule *schedule, uint32_t count, struct budget *bud
   }
   if (!oldest) return;
   double whole = budget->time;
-  plan_prefill(schedule, oldest, others > 0 ? whole / 2 : whole, budget);
+  if (others == 0) {
+    plan_prefill(schedule, oldest, whole, most_of_tail(schedule, oldest), budget);
+    return;
+  }
+  plan_prefill(schedule, oldest, whole / 2, UINT32_MAX, budget);
   double spent = whole - budget->time;
   qsort(candidates, others, sizeof(struct sequence *), by_pending);
   for (uint32_t i = 0; i < others && budget->room > 0 && budget->time > 0; i++)
-    if (!follows_another(schedule, candidates[i])) plan_prefill(schedule, candidates[i], budget->time, budget);
-  if (budget->time <= 0 || others == 0) return;
+    if (!follows_another(schedule, candidates[i]))
+      plan_prefill(schedule, candidates[i], budget->time, UINT32_MAX, budget);
+  if (budget->time <= 0) return;
   budget->time += spent;
-  plan_prefill(schedule, oldest, budget->time, budget);
+  plan_prefill(schedule, oldest, budget->time, UINT32_MAX, budget);
 }
 
 static int take_prefill(struct schedule *schedule, struct micro_batch *micro_batch, struct kj_error *error) {
