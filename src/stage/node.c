@@ -402,7 +402,12 @@ static int take_blocks(struct node *node, const struct link_event *frame, struct
   const struct link_part part = {frame->payload, frame->length};
   if (node->downstream != node->lead)
     code = link_send(node->hub, node->downstream, MESSAGE_BLOCKS, node->assignment.epoch, &part, 1, error);
-  if (!code) code = stage_blocks(node->stage, node->store, blocks.operations, blocks.count, NULL, error);
+  uint32_t done = 0;
+  if (!code) code = stage_blocks(node->stage, node->store, blocks.operations, blocks.count, &done, error);
+  /* All files that are damaged cost one epoch, not one each. */
+  const uint8_t *payload;
+  for (uint32_t i = done + 1; code && node->store && i < blocks.count; i++)
+    if (blocks.operations[i].action == BLOCK_RESTORE) kv_store_read(node->store, &blocks.operations[i], &payload, NULL);
   message_free_blocks(&blocks);
   /* Neither computing nor waiting. */
   if (node->last_finished_at > 0) node->last_finished_at += clock_seconds() - begin;
