@@ -84,7 +84,7 @@ def test_H1_client_leaves_in_decode(trio, expected, stream):
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_H1_client_leaves_the_queue(cluster, expected, stream):
-    lead = cluster.lead(cluster.nodes(1)).wait_ready()
+    lead = cluster.lead(cluster.nodes(1), "--parallel", 1).wait_ready()
     bystander = Bystander(lead)
     eventually(lambda: lead.metric("kaiju_requests_running") == 1, "the other one runs")
     before = lead.metrics()
