@@ -46,7 +46,11 @@ class Bench:
             options += ["--draft", "0"]
         return options
 
-    def cluster(self, model, nodes, options):
+    def cluster(self, model, nodes, options, even=False):
+        """With the split that was asked for, or else the automatic one, or `even`: as many layers on each node."""
+        split = self.arguments.split or (f"{model.layers - model.layers // 2},{model.layers // 2}" if even else None)
+        if nodes > 1 and split:
+            options = [*options, "--split", split]
         return Cluster(self.kaiju, model.directory, self.arguments.cpus[:nodes], options)
 
     def models(self):
@@ -66,12 +70,20 @@ class Bench:
 
 
 def stages(before, after):
-    """Share of compute in compute and wait, stage by stage, between two readings of /metrics."""
+    """Share of compute in compute and wait, stage by stage, between two readings of /metrics while there is work."""
     shares = []
-    for name in sorted(name for name in after if name.startswith("kaiju_node_compute_seconds_total{")):
+    for name in stage_names(after):
         compute, wait = (after[each] - before[each] for each in (name, name.replace("compute", "wait")))
         shares.append(compute / (compute + wait) if compute + wait > 0 else 0)
     return shares
+
+
+def stage_names(metrics):
+    return sorted(name for name in metrics if name.startswith("kaiju_node_compute_seconds_total{"))
+
+
+def split_of(metrics):
+    return ", ".join(f"{metrics[name.replace('compute_seconds_total', 'layers')]:.0f}" for name in stage_names(metrics))
 
 
 def steady_decode(cluster, model, streams, tokens, seed):
@@ -103,11 +115,12 @@ def steady_decode(cluster, model, streams, tokens, seed):
     if not end:
         raise BenchError("the streams ended before they were measured: more --tokens are needed")
     return {"tokens_per_second": (end[3] - begin[3]) / (end[0] - begin[0]), "seconds": end[0] - begin[0],
-            "busy": stages(begin[1], end[1])}
+            "busy": stages(begin[1], end[1]), "split": split_of(end[1])}
 
 
 def run_streams(bench):
-    head = ["model", "nodes", "streams", "tokens/s", "ratio to one stream", "ratio to one node", "busy share of each stage"]
+    head = ["model", "nodes", "streams", "tokens/s", "ratio to one stream", "ratio to one node", "split",
+            "busy share of each stage"]
     counts = [1] + [count for count in bench.arguments.streams if count > 1]
     for model in bench.models():
         tokens = bench.arguments.tokens or (512 if model.name == "kaiju-mini" else 96)
@@ -127,26 +140,36 @@ def run_streams(bench):
                 to_single = [each["tokens_per_second"] / of[1, count, each["round"]]["tokens_per_second"] for each in got]
                 busy = [statistics.median(stage) for stage in zip(*(each["busy"] for each in got))]
                 bench.rows.append([model.name, str(nodes), str(count), spread(speeds), spread(to_one),
-                                   spread(to_single), ", ".join(percent(share) for share in busy)])
+                                   spread(to_single), got[0]["split"], ", ".join(percent(share) for share in busy)])
     return head
 
 
 def run_prefill(bench):
-    head = ["model", "prompt tokens", "1 node", "2 nodes", "ratio"]
+    head = ["model", "prompt tokens", "1 node", "2 nodes", "ratio", "split", "busy share of each stage",
+            "steps that overlap"]
     for model in bench.models():
         length = min(bench.arguments.prompt_tokens, model.longest - 8)
         options = bench.options(model, length + 8, "--parallel", "1")
         seconds = {1: [], 2: []}
-        with bench.cluster(model, 1, options) as one, bench.cluster(model, 2, options) as two:
+        with bench.cluster(model, 1, options) as one, bench.cluster(model, 2, options, even=True) as two:
             for number in bench.rounds():
                 for cluster in (one, two):
+                    before = cluster.wait_idle()
                     answer = cluster.ask_whole(COMPLETIONS, prompt=model.ids(length, number), max_tokens=1,
                                                temperature=0, ignore_eos=True)
+                    after = cluster.wait_idle()
                     seconds[cluster.nodes].append(answer.first_token)
+                steps, overlapped = (after[name] - before[name]
+                                     for name in ("kaiju_steps_total", "kaiju_steps_overlapped_total"))
                 bench.note(model=model.name, round=number, prompt_tokens=length, seconds_one_node=seconds[1][-1],
-                           seconds_two_nodes=seconds[2][-1])
+                           seconds_two_nodes=seconds[2][-1], steps=steps, overlapped=overlapped, split=split_of(after),
+                           busy=[(after[name] - before[name]) / seconds[2][-1] for name in stage_names(after)])
+        got = [m for m in bench.measured if m["model"] == model.name]
+        busy = [statistics.median(stage) for stage in zip(*(each["busy"] for each in got))]
         bench.rows.append([model.name, str(length), *(spread(seconds[nodes]) + " s" for nodes in (1, 2)),
-                           spread([one / two for one, two in zip(seconds[1], seconds[2])])])
+                           spread([one / two for one, two in zip(seconds[1], seconds[2])]),
+                           got[0]["split"], ", ".join(percent(share) for share in busy),
+                           f"{got[0]['overlapped']:.0f} of {got[0]['steps']:.0f}"])
     return head
 
 
@@ -284,6 +307,8 @@ def parse_arguments():
                         help="of drafts, by kind (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=10, help="of soak (default: %(default)s)")
     parser.add_argument("--clients", type=int, default=64, help="of soak (default: %(default)s)")
+    parser.add_argument("--split", metavar="N,N", help="layers of the lead and of the node (default: automatic, and even "
+                        "for prefill: the automatic split counts what decode reads)")
     parser.add_argument("--serve-options", default="", metavar="OPTIONS", help="more options of kaiju serve")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where all that was measured is written")
     arguments = parser.parse_args()

@@ -222,7 +222,8 @@ class Model:
 
     def __init__(self, name, directory, random_weights):
         self.name, self.directory, self.random_weights = name, pathlib.Path(directory), random_weights
-        self.longest = json.loads((self.directory / "config.json").read_text())["max_position_embeddings"]
+        config = json.loads((self.directory / "config.json").read_text())
+        self.longest, self.layers = config["max_position_embeddings"], config["num_hidden_layers"]
         vocabulary = json.loads((self.directory / "tokenizer.json").read_text())["model"]["vocab"]
         self.words = {word[1:]: number for word, number in vocabulary.items() if re.fullmatch("Ġ[a-z]{3,9}", word)}
 
