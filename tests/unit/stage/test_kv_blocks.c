@@ -41,7 +41,7 @@ static struct kv_store *open_store(struct fixture *fixture, const struct stage *
                                      .first_layer = FIRST_LAYER,
                                      .layer_count = LAYERS,
                                      .payload_bytes = stage_block_bytes(stage)};
-  struct kv_store *store;
+  struct kv_store *store = NULL;
   struct kj_error error = {0};
   if (kv_identity(options.identity, fixture->checkpoint, fixture->backend, FIRST_LAYER, LAYERS, false, &error) ||
       kv_store_open(&store, &options, &error))
