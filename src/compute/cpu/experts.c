@@ -302,9 +302,8 @@ void cpu_expert_ffn(struct backend *base, struct tensor *out, const struct tenso
     group_entries(&job);
     multiply_inner(&job);
     parallel(backend, job.entry_count, (uint64_t)job.entry_count * job.inner_columns, activate_item, &job);
-    job.range =
-        parallel_range(backend, out->columns, entries_an_expert(&job),
-                       routing->partial_size / job.entry_count / RANGE_MINIMUM * RANGE_MINIMUM);
+    job.range = parallel_range(backend, out->columns, entries_an_expert(&job),
+                               routing->partial_size / job.entry_count / RANGE_MINIMUM * RANGE_MINIMUM);
     parallel(backend, (out->columns + job.range - 1) / job.range,
              (uint64_t)job.entry_count * job.inner_columns * out->columns, output_item, &job);
   }

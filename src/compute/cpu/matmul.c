@@ -92,8 +92,9 @@ void cpu_matmul(struct backend *base, struct tensor *const *outs, const struct t
       if (done) continue;
       for (size_t i = kind; i < count; i++)
         if (same_activation(weights[i], weights[kind])) weight_rows += weights[i]->rows;
-      struct matmul_job job = {
-          backend, outs, x, weights, kind, count, first, tile, parallel_range(backend, weight_rows, tile, RANGE_MAXIMUM)};
+      struct matmul_job job = {backend, outs, x,
+                               weights, kind, count,
+                               first,   tile, parallel_range(backend, weight_rows, tile, RANGE_MAXIMUM)};
       for (size_t i = kind; i < count; i++) items += ranges_of(&job, i);
       quantize_rows(backend, x, first, tile, weights[kind]);
       parallel(backend, items, (uint64_t)weight_rows * weights[kind]->columns, matmul_item, &job);
