@@ -27,6 +27,7 @@ static const char manual[] =
     "  --kv-tokens N          tokens in the KV cache (default: --parallel times --ctx)\n"
     "  --micro-batches N      that sequences are dealt into (default: one for each node)\n"
     "  --batch-tokens N       tokens of a micro-batch at most (default: 512)\n"
+    "  --kv-disk              with what nodes and lead need for their option of that name\n"
     "  --threads N            threads of each node, for its scratch memory (default: 64)\n"
     "  --head-on-last         the last node holds embedding, norm and head too\n"
     "  --json                 print JSON\n"
@@ -86,6 +87,9 @@ static int take(void *flags, int option, const char *value, struct kj_error *err
     case 'l':
       request->head_on_last = true;
       return 0;
+    case 'd':
+      request->kv_disk = true;
+      return 0;
     case 'j':
       options->json = true;
       return 0;
@@ -117,13 +121,19 @@ static int run(void *flags, struct kj_error *error) {
 }
 
 int cmd_plan(int argc, char **argv) {
-  static const struct option known[] = {
-      {"node", required_argument, NULL, 'n'},         {"split", required_argument, NULL, 's'},
-      {"ctx", required_argument, NULL, 'c'},          {"parallel", required_argument, NULL, 'p'},
-      {"kv-tokens", required_argument, NULL, 'k'},    {"micro-batches", required_argument, NULL, 'm'},
-      {"batch-tokens", required_argument, NULL, 'b'}, {"threads", required_argument, NULL, 't'},
-      {"head-on-last", no_argument, NULL, 'l'},       {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, COMMAND_HELP},      {NULL, 0, NULL, 0}};
+  static const struct option known[] = {{"node", required_argument, NULL, 'n'},
+                                        {"split", required_argument, NULL, 's'},
+                                        {"ctx", required_argument, NULL, 'c'},
+                                        {"parallel", required_argument, NULL, 'p'},
+                                        {"kv-tokens", required_argument, NULL, 'k'},
+                                        {"micro-batches", required_argument, NULL, 'm'},
+                                        {"batch-tokens", required_argument, NULL, 'b'},
+                                        {"threads", required_argument, NULL, 't'},
+                                        {"kv-disk", no_argument, NULL, 'd'},
+                                        {"head-on-last", no_argument, NULL, 'l'},
+                                        {"json", no_argument, NULL, 'j'},
+                                        {"help", no_argument, NULL, COMMAND_HELP},
+                                        {NULL, 0, NULL, 0}};
   static const struct command command = {"plan", manual, "", known, take, take_arguments, run};
   struct options options = {.request.parallel = ENGINE_DEFAULT_PARALLEL};
   return command_main(&command, &options, argc, argv);

@@ -8,7 +8,7 @@ struct block_key block_key_extend(const struct block_key *previous, const uint32
   uint8_t text[BLOCK_KEY_BYTES + 4 * KV_BLOCK];
   struct block_key key;
   memcpy(text, previous->bytes, BLOCK_KEY_BYTES);
-  for (int i = 0; i < KV_BLOCK; i++) bytes_put32(text + BLOCK_KEY_BYTES + 4 * i, tokens[i]);
+  for (size_t i = 0; i < KV_BLOCK; i++) bytes_put32(text + BLOCK_KEY_BYTES + 4 * i, tokens[i]);
   crypto_generichash(key.bytes, sizeof key.bytes, text, sizeof text, NULL, 0);
   return key;
 }

@@ -21,9 +21,9 @@ struct kv_directory {
   char path[PATH_MAX];  /* of the subdirectory */
 };
 
-enum { KV_FILE_NAME = 2 * BLOCK_KEY_BYTES + sizeof ".part" };
-void kv_file_name(char name[KV_FILE_NAME], const struct block_key *key); /* "KEY.kv" */
-void kv_part_name(char name[KV_FILE_NAME], const struct block_key *key); /* "KEY.part": while it is written */
+enum { KV_FILE_NAME = BLOCK_KEY_BYTES + BLOCK_KEY_BYTES + sizeof ".part" }; /* two digits a byte */
+void kv_file_name(char name[KV_FILE_NAME], const struct block_key *key);    /* "KEY.kv" */
+void kv_part_name(char name[KV_FILE_NAME], const struct block_key *key);    /* "KEY.part": while it is written */
 
 /* Creates the root, though not what it lies in, unless it is there; an error if it is no directory to write to. */
 int kv_root_prepare(const char *root, struct kj_error *error);

@@ -23,7 +23,7 @@ void kv_file_encode_header(uint8_t bytes[KV_FILE_HEADER], const struct kv_file_h
   memcpy(bytes + 32, header->identity, KV_FILE_IDENTITY);
   memcpy(bytes + 48, header->previous.bytes, BLOCK_KEY_BYTES);
   bytes_put64(bytes + 64, header->prefix_hash);
-  for (int i = 0; i < KV_BLOCK; i++) bytes_put32(bytes + 72 + 4 * i, header->tokens[i]);
+  for (size_t i = 0; i < KV_BLOCK; i++) bytes_put32(bytes + 72 + 4 * i, header->tokens[i]);
 }
 
 int kv_file_decode_header(struct kv_file_header *header, const uint8_t *bytes, size_t length, struct kj_error *error) {
@@ -39,7 +39,7 @@ int kv_file_decode_header(struct kv_file_header *header, const uint8_t *bytes, s
   memcpy(header->identity, bytes + 32, KV_FILE_IDENTITY);
   memcpy(header->previous.bytes, bytes + 48, BLOCK_KEY_BYTES);
   header->prefix_hash = bytes_get64(bytes + 64);
-  for (int i = 0; i < KV_BLOCK; i++) header->tokens[i] = bytes_get32(bytes + 72 + 4 * i);
+  for (size_t i = 0; i < KV_BLOCK; i++) header->tokens[i] = bytes_get32(bytes + 72 + 4 * i);
   return 0;
 }
 
