@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -80,11 +81,29 @@ static bool let_go(struct kv_store *store, const struct block_key *key) {
   return true;
 }
 
+/* No more than the disk has room for: a full disk would take no block, and none would ever be dropped for it. */
+static void limit_to_disk(struct kv_store *store, uint64_t own) {
+  struct statvfs disk;
+  struct kv_store_options *options = &store->options;
+  if (fstatvfs(store->directory.descriptor, &disk) == 0) {
+    uint64_t free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize, room = own + free_bytes - free_bytes / 16;
+    if (room < store->file_bytes) room = store->file_bytes;
+    if (room < options->limit) {
+      log_info("%s: KV blocks may take %.2f GB, not %.2f GB: no more is free", options->root, (double)room * 1e-9,
+               (double)options->limit * 1e-9);
+      options->limit = room;
+    }
+  }
+  uint64_t capacity = options->limit / store->file_bytes;
+  store->capacity = capacity < MESSAGE_MAX_DISK_BLOCKS ? (uint32_t)capacity : MESSAGE_MAX_DISK_BLOCKS;
+}
+
 static int take_inventory(struct kv_store *store, struct kj_error *error) {
   struct kv_listed *files;
   size_t count;
   int code = kv_directory_list(&store->directory, store->file_bytes, &files, &count, error);
   if (code) return code;
+  limit_to_disk(store, count * (uint64_t)store->file_bytes);
   size_t beyond = count > store->capacity ? count - store->capacity : 0;
   for (size_t i = 0; i < count && !code; i++) {
     char name[KV_FILE_NAME];
@@ -203,8 +222,6 @@ static int check_options(struct kv_store *store, struct kj_error *error) {
                    "--kv-disk-size: a KV block takes %" PRIu64 " bytes on disk, and %" PRIu64 " are allowed", bytes,
                    options->limit);
   store->file_bytes = (size_t)bytes;
-  uint64_t capacity = options->limit / bytes;
-  store->capacity = capacity < MESSAGE_MAX_DISK_BLOCKS ? (uint32_t)capacity : MESSAGE_MAX_DISK_BLOCKS;
   return 0;
 }
 

@@ -34,7 +34,7 @@ struct kv_store;
 
 struct kv_store_options {
   const char *root;                   /* directory; borrowed while the store is open */
-  uint64_t limit;                     /* bytes in the root; 0: STORE_DEFAULT_SIZE */
+  uint64_t limit;                     /* bytes in the root; 0: STORE_DEFAULT_SIZE; less where less is free */
   uint8_t identity[KV_FILE_IDENTITY]; /* stage/kv_identity.h */
   uint32_t first_layer, layer_count;
   uint64_t payload_bytes;        /* of a block: stage_block_bytes */
