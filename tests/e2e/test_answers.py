@@ -114,9 +114,10 @@ def test_H8_prompt_around_the_context(cluster, stream):
     assert complete(context - 1) == "length"
 
 
-def test_C10_chats_that_grow_past_the_kv_pool(cluster):
-    """Four clients share room for two; each chat grows until it can never fit, and is then refused before a header."""
-    lead = cluster.lead(cluster.nodes(2), "--ctx", 256, "--parallel", 2, "--chunk", 64).wait_ready()
+@pytest.mark.parametrize("room", [["--parallel", 2], ["--parallel", 4, "--kv-tokens", 320]], ids=["places", "KV pool"])
+def test_C10_chats_that_grow_past_the_kv_pool(cluster, room):
+    """Four clients share room for less; each chat grows until it can never fit, and is then refused before a header."""
+    lead = cluster.lead(cluster.nodes(1), "--ctx", 256, "--chunk", 64, *room).wait_ready()
     turns, failures = [], []
 
     def chat(number):
@@ -142,7 +143,7 @@ def test_C10_chats_that_grow_past_the_kv_pool(cluster):
     waited = 0
     while any(thread.is_alive() for thread in threads):
         waited = max(waited, lead.metric("kaiju_requests_waiting"))
-        assert lead.metric("kaiju_requests_running") <= 2
+        assert lead.metric("kaiju_requests_running") <= room[1]
     assert not failures
     assert len(turns) == 4
     assert all(count >= 2 and code == "context_length_exceeded" for count, code in turns)
