@@ -28,6 +28,7 @@ struct thread_node {
 
 struct thread_cluster {
   struct thread_node nodes[CLUSTER_MOST_NODES];
+  const char *addresses[CLUSTER_MOST_NODES];
   size_t node_count; /* that run */
   struct engine *engine;
   bool running;
@@ -64,11 +65,11 @@ static void *thread_node_run(void *context) {
 
 static inline int thread_node_start(struct thread_node *node, struct kj_error *error) {
   char bound[sizeof node->address];
-  if (!node->address[0]) snprintf(node->address, sizeof node->address, "127.0.0.1:0");
-  node->options.listen = node->address;
+  bool again = node->address[0] != 0; /* the engine still reads it */
+  node->options.listen = again ? node->address : "127.0.0.1:0";
   int code = node_create(&node->node, &node->options, bound, sizeof bound, error);
   if (code) return code;
-  memcpy(node->address, bound, sizeof bound);
+  if (!again) memcpy(node->address, bound, sizeof bound);
   if (pthread_create(&node->thread, NULL, thread_node_run, node) == 0) return 0;
   node_destroy(node->node);
   return kj_fail_memory(error, "a thread");
@@ -125,16 +126,15 @@ static inline int thread_cluster_stop(struct thread_cluster *cluster, struct kj_
 /* `options` without addresses; nodes[i].options are set by the caller. Returns when the first token has gone round. */
 static inline int thread_cluster_start(struct thread_cluster *cluster, struct engine_options options, size_t node_count,
                                        struct kj_error *error) {
-  const char *addresses[CLUSTER_MOST_NODES];
   int code = 0;
   pthread_mutex_init(&cluster->mutex, NULL);
   pthread_cond_init(&cluster->changed, NULL);
   while (!code && cluster->node_count < node_count) {
     struct thread_node *node = &cluster->nodes[cluster->node_count];
     code = thread_node_start(node, error);
-    if (!code) addresses[cluster->node_count++] = node->address;
+    if (!code) cluster->addresses[cluster->node_count++] = node->address;
   }
-  options.nodes = addresses;
+  options.nodes = cluster->addresses;
   options.node_count = node_count;
   if (!code) code = engine_create(&cluster->engine, &options, error);
   if (!code && pthread_create(&cluster->thread, NULL, thread_cluster_run, cluster) != 0)
