@@ -72,6 +72,16 @@ def test_whole_cluster_is_killed_and_started_again(cluster, tmp_path, expected, 
         assert all(path.suffix == ".kv" or path.name == "lock" for path in directory.glob("*/*"))
 
 
+def test_lead_without_layers(cluster, tmp_path, expected):
+    machines = Machines(cluster, tmp_path, 3)
+    _, prompt_tokens, _ = answer(machines.start("--split", "0,5,7"))
+    for number in (1, 2):
+        eventually(lambda n=number: len(machines.files(n)) >= (prompt_tokens - 1) // 64, f"disk {number} has its blocks")
+    assert not machines.files(0)
+    machines.kill()
+    assert answer(machines.start("--split", "0,5,7")) == (expected[0], prompt_tokens, (prompt_tokens - 1) // 64 * 64)
+
+
 @pytest.mark.parametrize("victim, damage", [(0, "flip"), (1, "cut"), (2, "remove"), (2, "flip")],
                          ids=["lead", "first node", "last node", "last node's bits"])
 def test_damaged_files_cost_time_only(cluster, tmp_path, expected, victim, damage):
