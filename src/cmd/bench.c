@@ -32,7 +32,8 @@ static const char manual[] =
     "\n"
     "--ctx and --parallel are as large as the measurement needs if they are not given. Bytes of a decoded\n"
     "token are the weights that a step reads, each once, shared by its streams (of a sparse layer, as many\n"
-    "experts as independent random choices hit on average), and the keys and values of the token's own context.\n";
+    "experts as independent random choices hit on average), and the keys and values of the token's own context.\n"
+    "Nothing is drafted unless --draft is given: what a draft gains depends on the text, and random tokens are none.\n";
 
 enum {
   FLAG_PROMPT_TOKENS = 2000,
@@ -103,6 +104,7 @@ static int size_engine(struct bench_flags *flags, struct kj_error *error) {
   if (!flags->contexts.count) flags->contexts = (struct cmd_list){{flags->prompt_tokens.values[0]}, 1};
   uint32_t streams = largest(&flags->streams), chunk = options->chunk ? options->chunk : ENGINE_DEFAULT_CHUNK;
   if (!options->parallel) options->parallel = streams;
+  if (!options->draft) options->draft = ENGINE_NO_DRAFT;
   if (options->parallel < streams)
     return kj_fail(error, KJ_INVALID, "--streams %u needs --parallel %u or more", streams, streams);
   uint64_t longest = (uint64_t)largest(&flags->prompt_tokens) + 1;
