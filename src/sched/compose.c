@@ -85,21 +85,25 @@ static uint32_t draft_tokens(struct schedule *schedule, struct sequence *sequenc
                        cost_row_share(&schedule->cost, rows), schedule->drafted);
 }
 
-/* This micro-batch's share of the sequences that decode, those first that have waited longest. */
+/* This micro-batch's share of the sequences that decode, those first that have waited longest. Their drafts leave half
+ * of the rest to prompts: these must not stand still however much is drafted. */
 static int take_decoding(struct schedule *schedule, struct micro_batch *micro_batch, struct kj_error *error) {
   uint32_t decoding = 0, count = 0;
+  bool prompts = false;
   for (struct sequence *sequence = schedule->first; sequence; sequence = sequence->next) {
-    if (!may_go(sequence) || sequence_pending(sequence) > 1) continue;
-    decoding++;
+    if (!may_go(sequence)) continue;
+    prompts = prompts || sequence_pending(sequence) > 1;
+    decoding += sequence_pending(sequence) <= 1;
     if (sequence_pending(sequence) == 1) schedule->candidates[count++] = sequence;
   }
   qsort(schedule->candidates, count, sizeof(struct sequence *), by_turn);
   uint32_t groups = schedule->limits.micro_batches, share = (decoding + groups - 1) / groups;
   if (share > count) share = count;
   if (share > schedule->limits.chunk) share = schedule->limits.chunk;
+  uint32_t limit = schedule->limits.chunk - (prompts ? (schedule->limits.chunk - share + 1) / 2 : 0);
   for (uint32_t i = 0; i < share; i++) {
     struct sequence *sequence = schedule->candidates[i];
-    uint32_t room = schedule->limits.chunk - micro_batch->batch.tokens - (share - i);
+    uint32_t room = limit - micro_batch->batch.tokens - (share - i);
     uint32_t drafted = draft_tokens(schedule, sequence, room, share);
     int code = take(schedule, micro_batch, sequence, 1, schedule->drafted, drafted, error);
     if (code) return code;

@@ -347,6 +347,39 @@ static void test_the_leader_of_a_prompt_leaves(void **state) {
   while (second->token_count < second->capacity) complete(*state, next(*state));
 }
 
+static void observe_cheap_rows(struct schedule *schedule) {
+  for (uint32_t i = 0; i < 50; i++) {
+    struct span span = {.tokens = 1 + i % 8};
+    struct micro_batch observed = {.batch = {.span_count = 1, .tokens = span.tokens, .spans = &span}};
+    schedule_observe(schedule, &observed, 1 + 0.001 * span.tokens);
+  }
+}
+
+/* However much is drafted, a prompt gets its part of every micro-batch. */
+static void test_drafts_leave_room_for_prompts(void **state) {
+  (void)state;
+  struct schedule_limits limits = usual;
+  limits.draft = 16;
+  limits.chunk = PARALLEL;
+  struct schedule *schedule = create(limits);
+  observe_cheap_rows(schedule);
+  struct sequence *decoding = add_text(schedule, 1, 5, 100, 200);
+  for (uint32_t i = 60; i < 100; i++) decoding->tokens[i] = 5 + i - 60; /* and so the model goes on */
+  while (decoding->launched < decoding->prompt_count) complete_with(schedule, next(schedule), 5 - 60);
+  struct sequence *prompt = add(schedule, 2, 50, 1);
+  uint32_t drafted = 0;
+  while (prompt->launched < prompt->prompt_count) {
+    uint32_t before = prompt->launched;
+    struct micro_batch *micro_batch = next(schedule);
+    assert_non_null(span_of(micro_batch, decoding));
+    drafted += span_drafted(span_of(micro_batch, decoding));
+    assert_true(prompt->launched > before);
+    complete_with(schedule, micro_batch, 5 - 60);
+  }
+  assert_true(drafted > 0);
+  schedule_destroy(schedule);
+}
+
 /* A text that repeats itself is drafted; all that is accepted comes in one micro-batch; what is not is computed anew.
  */
 static void test_drafts(void **state) {
@@ -354,11 +387,7 @@ static void test_drafts(void **state) {
   struct schedule_limits limits = usual;
   limits.draft = 8;
   struct schedule *schedule = create(limits);
-  for (uint32_t i = 0; i < 50; i++) { /* a row costs next to nothing */
-    struct span span = {.tokens = 1 + i % 8};
-    struct micro_batch observed = {.batch = {.span_count = 1, .tokens = span.tokens, .spans = &span}};
-    schedule_observe(schedule, &observed, 1 + 0.001 * span.tokens);
-  }
+  observe_cheap_rows(schedule);
   struct sequence *sequence = add_text(schedule, 1, 5, 100, 200);       /* the model counts on: 105, 106 … */
   for (uint32_t i = 60; i < 100; i++) sequence->tokens[i] = 5 + i - 60; /* … as it did at the start */
   uint32_t steps = 0, drafted = 0;
@@ -475,6 +504,7 @@ int main(void) {
       TEST(test_a_request_may_ignore_the_cache),
       TEST(test_same_prompts_together_are_computed_once),
       TEST(test_the_leader_of_a_prompt_leaves),
+      cmocka_unit_test(test_drafts_leave_room_for_prompts),
       cmocka_unit_test(test_drafts),
       TEST(test_reset_replays_everything),
       TEST(test_cancelled_is_not_scheduled),
