@@ -126,7 +126,8 @@ int disk_index_add(struct disk_index *index, uint32_t stage, uint32_t capacity, 
   for (size_t i = 0; i < count; i++) {
     uint32_t place = block_map_find(&index->places, &keys[i]);
     if (place == NONE) {
-      if (index->places.count >= MOST_ENTRIES) continue;
+      /* Once ready, stages write only what is in the index: this one was dropped while the news was on its way. */
+      if (index->smallest > 0 || index->places.count >= MOST_ENTRIES) continue;
       int code = insert(index, &keys[i], &place, error);
       if (code) return code;
     }

@@ -35,8 +35,8 @@ void disk_index_destroy(struct disk_index *index);
 void disk_index_begin(struct disk_index *index);
 /* A stage without layers has every block. */
 void disk_index_exempt(struct disk_index *index, uint32_t stage);
-/* A stage has these blocks, longest unused first, and room for `capacity` in all. Keys beyond what a healthy cluster
- * can have are ignored. */
+/* A stage has these blocks, longest unused first, and room for `capacity` in all. Ignored are keys beyond what a
+ * healthy cluster can have and, once all inventories are in, those that are not wanted or no longer. */
 int disk_index_add(struct disk_index *index, uint32_t stage, uint32_t capacity, const struct block_key *keys,
                    size_t count, struct kj_error *error);
 /* All inventories are in. Before this call, and where a stage has reported none (it keeps nothing on disk), no block is

@@ -273,8 +273,14 @@ static int compare_use(const void *a, const void *b) {
   return first->used < second->used ? -1 : 1; /* never equal */
 }
 
+/* Under the mutex. */
+static void wait_for_writes(struct kv_store *store) {
+  while (store->first || store->current) pthread_cond_wait(&store->changed, &store->mutex);
+}
+
 int kv_store_inventory(struct kv_store *store, struct block_key **keys, size_t *count, struct kj_error *error) {
   pthread_mutex_lock(&store->mutex);
+  wait_for_writes(store);
   size_t held_count = store->held_count;
   struct held *held = malloc((held_count + 1) * sizeof *held);
   if (held && held_count) memcpy(held, store->held, held_count * sizeof *held);
@@ -376,7 +382,7 @@ void kv_store_drop(struct kv_store *store, const struct block_key *key) {
 
 void kv_store_flush(struct kv_store *store) {
   pthread_mutex_lock(&store->mutex);
-  while (store->first || store->current) pthread_cond_wait(&store->changed, &store->mutex);
+  wait_for_writes(store);
   pthread_mutex_unlock(&store->mutex);
 }
 

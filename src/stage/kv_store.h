@@ -48,8 +48,8 @@ void kv_store_close(struct kv_store *store); /* writes what is queued first */
 
 uint32_t kv_store_capacity(const struct kv_store *store); /* blocks: at most MESSAGE_MAX_DISK_BLOCKS */
 
-/* The keys of all blocks, longest unused first; the caller frees *keys. Blocks written up to now are not reported by
- * kv_store_take_written again. */
+/* The keys of all blocks, longest unused first; the caller frees *keys. Waits until everything that was submitted is on
+ * disk or has failed: kv_store_take_written reports what is submitted from now on. */
 int kv_store_inventory(struct kv_store *store, struct block_key **keys, size_t *count, struct kj_error *error);
 /* Moves up to `most` keys of blocks that were written since the last call to `keys`; returns how many. */
 size_t kv_store_take_written(struct kv_store *store, struct block_key *keys, size_t most);

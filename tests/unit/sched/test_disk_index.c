@@ -143,6 +143,26 @@ static void test_longest_unused_is_dropped(void **state) {
   disk_index_destroy(index);
 }
 
+/* That a block was written can be heard of after it had to go again: the orders to drop it are on their way. */
+static void test_late_news_of_a_dropped_block(void **state) {
+  (void)state;
+  struct block_key drops[DISK_INDEX_MOST_DROPS], expected = key_of(0);
+  uint32_t count;
+  struct disk_index *index = create(2);
+  add(index, 0, 1, 0, 0);
+  add(index, 1, 1, 0, 0);
+  disk_index_ready(index);
+  assert_true(want_without_drops(index, 0));
+  assert_true(want(index, 1, drops, &count));
+  assert_int_equal(count, 1);
+  assert_memory_equal(&drops[0], &expected, sizeof expected);
+  add(index, 0, 1, 0, 1);
+  add(index, 1, 1, 0, 1);
+  assert_false(find(index, 0));
+  assert_int_equal(disk_index_count(index), 0);
+  disk_index_destroy(index);
+}
+
 static void test_stages_with_different_blocks_converge(void **state) {
   (void)state;
   struct block_key drops[DISK_INDEX_MOST_DROPS];
@@ -211,6 +231,7 @@ int main(void) {
       cmocka_unit_test(test_a_stage_that_keeps_nothing),
       cmocka_unit_test(test_wanted_once_and_found_once_reported),
       cmocka_unit_test(test_longest_unused_is_dropped),
+      cmocka_unit_test(test_late_news_of_a_dropped_block),
       cmocka_unit_test(test_stages_with_different_blocks_converge),
       cmocka_unit_test(test_stages_that_cannot_be),
   };
