@@ -17,6 +17,7 @@ struct connection *connection_create(struct link_hub *hub, bool accepted) {
   connection->hub = hub;
   connection->accepted = accepted;
   connection->limit = LINK_SMALL_FRAME;
+  connection->bound = HUB_LEAST_BOUND;
   connection->queue_tail = &connection->queue;
   connection->up_event = calloc(1, sizeof *connection->up_event);
   connection->down_event = calloc(1, sizeof *connection->down_event);
@@ -269,7 +270,7 @@ static int deliver(struct connection *connection, struct kj_error *error) {
   struct event_node *node = calloc(1, sizeof *node);
   if (!node) return kj_fail_memory(error, "a received frame");
   pthread_mutex_lock(&hub->mutex);
-  bool fits = connection->unread + cost <= hub_bound(connection->limit);
+  bool fits = connection->unread + cost <= connection->bound;
   if (fits && !connection->quiet) connection->unread += cost;
   uint64_t unread = connection->unread;
   connection->statistics.frames_received++;

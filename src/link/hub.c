@@ -421,7 +421,11 @@ int link_connect(struct link_hub *hub, const char *address, uint64_t *link, stru
 void link_set_limit(struct link_hub *hub, uint64_t link, size_t bytes) {
   pthread_mutex_lock(&hub->mutex);
   struct connection *connection = find(hub, link);
-  if (connection) connection->limit = bytes;
+  if (connection) {
+    uint64_t frames = LINK_WAITING_FRAMES * hub_cost(bytes);
+    connection->limit = bytes;
+    connection->bound = frames > HUB_LEAST_BOUND ? frames : HUB_LEAST_BOUND;
+  }
   pthread_mutex_unlock(&hub->mutex);
 }
 
@@ -436,7 +440,7 @@ static int check_send(struct link_hub *hub, uint64_t link, uint64_t length, stru
   if (length > connection->limit)
     return kj_fail(error, KJ_INVALID, "%s: a frame of %llu bytes is beyond the link's limit of %llu", connection->peer,
                    (unsigned long long)length, (unsigned long long)connection->limit);
-  if (connection->queued + hub_cost(length) > hub_bound(connection->limit))
+  if (connection->queued + hub_cost(length) > connection->bound)
     return kj_fail(error, KJ_NETWORK, "%s: %llu bytes wait to be sent already", connection->peer,
                    (unsigned long long)connection->queued);
   return 0;

@@ -18,9 +18,10 @@
 #include "link/link.h"
 
 enum {
-  HUB_CONNECTIONS = 128,  /* at a time, those on their way up or down included */
-  HUB_HALF_OPEN = 32,     /* accepted and not authenticated yet */
-  HUB_SPARE_SEGMENTS = 64 /* kept for reuse */
+  HUB_LEAST_BOUND = 64 << 20, /* bytes that may wait at a connection, whatever its limit */
+  HUB_CONNECTIONS = 128,      /* at a time, those on their way up or down included */
+  HUB_HALF_OPEN = 32,         /* accepted and not authenticated yet */
+  HUB_SPARE_SEGMENTS = 64     /* kept for reuse */
 };
 #define HUB_SECOND 1000000000u /* the unit of time is the nanosecond */
 
@@ -61,6 +62,7 @@ struct connection {
   bool close_requested;
   bool quiet; /* raises no more events */
   uint64_t limit;
+  uint64_t bound;                      /* on the cost of frames that wait, in either direction */
   struct segment *queue, **queue_tail; /* frames that wait to be sent */
   uint64_t queued;                     /* cost of the frames in `queue` */
   uint64_t unread;                     /* cost of the frames among the hub's events */
@@ -124,12 +126,8 @@ struct link_hub {
   size_t spare_count;
 };
 
-/* What a frame counts for in the bounds on what waits, and that bound. */
+/* What a frame counts for in the bound on what waits. */
 static inline uint64_t hub_cost(uint64_t length) { return length + 4096; }
-static inline uint64_t hub_bound(uint64_t limit) {
-  uint64_t least = 64u << 20;
-  return limit > least / 16 ? limit * 16 : least;
-}
 
 /* One segment, in no list; NULL: out of memory. Any thread, without the mutex. */
 struct segment *hub_take_segment(struct link_hub *hub);

@@ -21,7 +21,8 @@
 enum {
   LINK_PROTOCOL = 2, /* version of frames and messages; peers must have the same */
   LINK_KEY_BYTES = 32,
-  LINK_SMALL_FRAME = 2 * 1024 * 1024 /* payload limit until link_set_limit: every message but WORK and RESULT fits */
+  LINK_SMALL_FRAME = 2 * 1024 * 1024, /* payload limit until link_set_limit: every message but WORK and RESULT fits */
+  LINK_WAITING_FRAMES = 160           /* see link_set_limit: more than a cluster has in flight */
 };
 
 struct link_hub;
@@ -49,11 +50,13 @@ int link_listen(struct link_hub *hub, const char *address, char *bound, size_t b
 /* Starts to connect; LINK_UP or LINK_DOWN with this id follows within the deadline. */
 int link_connect(struct link_hub *hub, const char *address, uint64_t *link, struct kj_error *error);
 
-/* Allows payloads of up to `bytes` on this link from now on, in both directions. */
+/* Allows payloads of up to `bytes` on this link from now on, in both directions, and that LINK_WAITING_FRAMES of that
+ * size wait to be sent, and as many to be taken: beyond that link_send fails, or the link ends. */
 void link_set_limit(struct link_hub *hub, uint64_t link, size_t bytes);
 
 /* A frame's payload is given in parts that are sent back to back; they are copied before link_send returns. Frames
- * of one link arrive whole and in order. KJ_NETWORK if the link is down or unknown, KJ_INVALID beyond the limit. */
+ * of one link arrive whole and in order. KJ_NETWORK if the link is down or unknown, or too much waits already;
+ * KJ_INVALID beyond the limit. */
 struct link_part {
   const void *data;
   size_t length;

@@ -8,6 +8,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+_Static_assert((int)LINK_WAITING_FRAMES > (int)PLAN_MAX_IN_FLIGHT,
+               "all that is in flight may wait at one link: a slow stage is no failure");
+
 /* Seconds between attempts to reach a node, and, rising from there, between epochs that fail one after the other. */
 static const double RETRY_INTERVAL = 0.5, LONGEST_RETRY_INTERVAL = 5;
 

@@ -112,6 +112,35 @@ static void test_many_links(void **state) {
   watched_close(&far);
 }
 
+/* Whoever computes slowly lets what is in flight wait: that is no reason to end the link. */
+static void test_many_large_frames_wait(void **state) {
+  (void)state;
+  enum { LENGTH = 1 << 20, FRAMES = 140 };
+  struct pair pair;
+  pair_open(&pair, (struct link_options){0});
+  link_set_limit(pair.near.hub, pair.near_link, LENGTH);
+  link_set_limit(pair.far.hub, pair.far_link, LENGTH);
+  uint8_t *bytes = make_payload(0, LENGTH);
+  for (size_t i = 0; i < FRAMES; i++) send_bytes(&pair.near, pair.near_link, 100, bytes, LENGTH);
+  free(bytes);
+  send_bytes(&pair.far, pair.far_link, 1, "x", 1);
+  struct link_event event = watched_expect(&pair.near, LINK_FRAME);
+  link_event_free(&event);
+  for (;;) { /* all have arrived before the first is taken */
+    struct link_statistics statistics;
+    assert_true(link_statistics(pair.far.hub, pair.far_link, &statistics));
+    if (statistics.frames_received == FRAMES) break;
+    sched_yield();
+  }
+  for (size_t i = 0; i < FRAMES; i++) {
+    event = watched_expect(&pair.far, LINK_FRAME);
+    assert_int_equal(event.number, i);
+    assert_int_equal(event.length, LENGTH);
+    link_event_free(&event);
+  }
+  pair_close(&pair);
+}
+
 static void test_sender_refuses_beyond_limit(void **state) {
   (void)state;
   struct pair pair;
@@ -244,6 +273,7 @@ int main(void) {
       cmocka_unit_test(test_sizes_both_directions),
       cmocka_unit_test(test_parts_are_joined),
       cmocka_unit_test(test_many_links),
+      cmocka_unit_test(test_many_large_frames_wait),
       cmocka_unit_test(test_sender_refuses_beyond_limit),
       cmocka_unit_test(test_receiver_drops_link_beyond_limit),
       cmocka_unit_test(test_queue_is_bounded),
