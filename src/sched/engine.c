@@ -300,6 +300,16 @@ static void measure_busy(struct engine *engine) {
   }
 }
 
+double engine_next_measurement(const struct engine *engine) {
+  double next = INFINITY;
+  for (size_t i = 0; i <= engine->options.node_count; i++) {
+    const struct stage_totals *totals = &engine->totals[i];
+    if (totals->busy > 0 || totals->compute > totals->window_compute)
+      next = fmin(next, totals->window_began + BUSY_WINDOW);
+  }
+  return next;
+}
+
 void engine_publish_status(struct engine *engine) {
   struct engine_status *status = &engine->progress;
   if (engine->schedule) {

@@ -341,7 +341,8 @@ static void drop_sequences(struct engine *engine) {
 
 /* When something must be done even if nobody wakes the engine. */
 static double next_deadline(struct engine *engine) {
-  double next = engine->cluster ? cluster_next_retry(engine->cluster) : INFINITY;
+  double next = engine_next_measurement(engine);
+  if (engine->cluster) next = fmin(next, cluster_next_retry(engine->cluster));
   if (engine->cluster && !engine->started && engine->progress.state == ENGINE_CONNECTING)
     next = fmin(next, engine->started_at + engine->options.connect_timeout);
   if (engine->cluster && engine->in_flight)

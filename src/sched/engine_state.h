@@ -65,6 +65,8 @@ struct engine {
 /* Wakes the engine's thread; may be given as a callback. */
 void engine_wake(void *engine);
 void engine_publish_status(struct engine *engine);
+/* Clock time at which a busy share is to be measured again; INFINITY once all are 0. */
+double engine_next_measurement(const struct engine *engine);
 /* What the plan is asked for: with the split of the options, or of the first epoch once that is known. */
 struct plan_request engine_plan_request(const struct engine *engine);
 

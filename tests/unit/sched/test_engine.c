@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "unit/unit.h"
 
 enum { CONTEXT = 200, PARALLEL = 3, CHUNK = 32, MAX_OUTPUT = CONTEXT };
@@ -275,6 +277,28 @@ static void test_status_adds_up(void **state) {
   assert_int_equal(after.node_count, 1);
 }
 
+/* An engine with nothing to do says so, though nobody wakes it. */
+static void test_busy_share_of_an_idle_engine(void **state) {
+  struct running *running = *state;
+  struct engine_status status;
+  bool was_busy = false;
+  for (int i = 0; i < 2; i++) {
+    struct client client = {0};
+    assert_int_equal(submit(running, &client, 40, 30, 1), 0);
+    assert_ended(&client, FINISH_LENGTH, 30);
+    engine_get_status(running->engine, &status);
+    was_busy = was_busy || status.nodes[0].busy > 0;
+    if (i == 0) usleep(2500000); /* what was computed now lies in a window that is over */
+  }
+  assert_true(was_busy);
+  double end = clock_seconds() + 60;
+  do {
+    usleep(50000);
+    engine_get_status(running->engine, &status);
+  } while (status.nodes[0].busy > 0 && clock_seconds() < end);
+  assert_true(status.nodes[0].busy == 0);
+}
+
 /* One after the other, and all at once in one with room for more than it takes logits of at a time. */
 static void test_same_tokens_alone_and_together(void **state) {
   enum { COUNT = 12 };
@@ -475,6 +499,7 @@ int main(void) {
       cmocka_unit_test(test_cancelled_while_prefilling),
       cmocka_unit_test(test_cancelled_while_decoding),
       cmocka_unit_test(test_status_adds_up),
+      cmocka_unit_test(test_busy_share_of_an_idle_engine),
       cmocka_unit_test(test_same_tokens_alone_and_together),
       cmocka_unit_test(test_many_clients_on_threads),
       cmocka_unit_test(test_stop_ends_everything),
