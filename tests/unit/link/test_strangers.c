@@ -219,11 +219,11 @@ static void test_frames_that_break_the_protocol(void **state) {
       wrong_frame((struct frame_header){.type = FRAME_HEARTBEAT, .length = 9}, 9, "control frame of 9 bytes"),
       wrong_frame((struct frame_header){.type = 0xffff}, 0, "unknown type 65535"),
       wrong_frame((struct frame_header){.type = 1}, 0, "not a frame"),
-      wrong_frame((struct frame_header){.type = 1}, 0, "version 2 instead of 1"),
+      wrong_frame((struct frame_header){.type = 1}, 0, "version 255 instead of "),
       wrong_frame((struct frame_header){.type = 1}, 0, "not a frame"),
   };
   frames[8].bytes[0] ^= 1;
-  bytes_put16(frames[9].bytes + 4, 2);
+  bytes_put16(frames[9].bytes + 4, 255);
   frames[10].length = FRAME_HEADER - 1;
   struct attacked attacked;
   begin(&attacked, (struct link_options){0});
