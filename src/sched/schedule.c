@@ -112,7 +112,6 @@ static void take_computed(struct sequence *sequence, uint32_t blocks) {
   /* What a recovery finds again is not what the request found. */
   if (sequence->replayed) return;
   sequence->cached += tokens;
-  if (sequence->cached > sequence->prompt_count) sequence->cached = sequence->prompt_count;
 }
 
 void schedule_adopt(struct schedule *schedule, struct sequence *sequence) {

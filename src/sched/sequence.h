@@ -34,7 +34,7 @@ struct sequence {
   uint32_t in_flight;               /* micro-batches with tokens of it */
   uint32_t planned;                 /* while a micro-batch is composed: tokens of its prompt that go into it */
   uint64_t turn;                    /* rises with every launch of a sequence: the lowest has waited longest */
-  uint32_t cached;                  /* prompt tokens that came from the prefix cache when it was first admitted */
+  uint32_t cached;                  /* prompt tokens taken from the prefix cache or the disk, but for recoveries */
   bool replayed;                    /* it ran before, and its KV cache was lost with the epoch */
   struct draft *draft;              /* NULL without drafts */
   uint32_t drafted, draft_accepted; /* tokens, so far */
