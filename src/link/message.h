@@ -45,6 +45,7 @@ enum {
   MESSAGE_MAX_BLOCK_OPERATIONS = 256,
   MESSAGE_MAX_KEYS = 4096,           /* of an INVENTORY */
   MESSAGE_MAX_DISK_BLOCKS = 1 << 18, /* that a stage's disk can be said to hold */
+  MESSAGE_IDENTITY = 16,
   MESSAGE_HASH = 8
 };
 
@@ -145,6 +146,7 @@ struct message_inventory {
   uint32_t capacity; /* blocks that the disk may hold in all */
   uint32_t count;    /* 0…MESSAGE_MAX_KEYS */
   struct block_key *keys;
+  uint8_t identity[MESSAGE_IDENTITY]; /* of the node's layers (stage/kv_identity.h) */
 };
 
 /* Largest payload of WORK for these limits, for link_set_limit. */

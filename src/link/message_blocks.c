@@ -82,6 +82,7 @@ void message_free_blocks(struct message_blocks *message) {
 void message_encode_inventory(struct buffer *out, const struct message_inventory *message) {
   writer_32(out, message->capacity);
   writer_32(out, message->count);
+  buffer_append(out, message->identity, sizeof message->identity);
   for (uint32_t i = 0; i < message->count; i++) write_key(out, &message->keys[i]);
 }
 
@@ -91,7 +92,9 @@ int message_decode_inventory(struct message_inventory *message, const uint8_t *b
   struct reader reader = {.bytes = bytes, .left = length};
   message->capacity = reader_32(&reader);
   uint32_t count = reader_32(&reader);
+  const uint8_t *identity = reader_take(&reader, sizeof message->identity);
   if (reader.failed) return reader_end(&reader, "INVENTORY", error);
+  memcpy(message->identity, identity, sizeof message->identity);
   if (message->capacity == 0 || message->capacity > MESSAGE_MAX_DISK_BLOCKS)
     return invalid(error, "an INVENTORY", "capacity", message->capacity);
   if (count > MESSAGE_MAX_KEYS || count > reader.left / BLOCK_KEY_BYTES)

@@ -186,11 +186,13 @@ static int handle_inventory(struct cluster *cluster, const struct cluster_node *
   struct message_inventory inventory;
   int code = message_decode_inventory(&inventory, frame->payload, frame->length, error);
   if (code) return code;
-  if (!cluster->assigned)
+  uint32_t stage = (uint32_t)(node - cluster->nodes) + 1;
+  if (!cluster->assigned) {
     code = kj_fail(error, KJ_INVALID, "an inventory without an assignment");
-  else if (cluster->disk_index)
-    code = disk_index_add(cluster->disk_index, (uint32_t)(node - cluster->nodes) + 1, inventory.capacity,
-                          inventory.keys, inventory.count, error);
+  } else if (cluster->disk_index) {
+    disk_index_identify(cluster->disk_index, stage, inventory.identity);
+    code = disk_index_add(cluster->disk_index, stage, inventory.capacity, inventory.keys, inventory.count, error);
+  }
   message_free_inventory(&inventory);
   return code;
 }

@@ -12,7 +12,9 @@ struct disk_cache {
   struct disk_cache_options options;
   struct disk_index *index;
   struct stage *stage;
-  struct kv_store *store;         /* NULL: no layers, or not attached */
+  struct kv_store *store;             /* NULL: no layers, or not attached */
+  uint8_t identity[KV_FILE_IDENTITY]; /* of the lead's layers and the embedding, once `identified` */
+  bool identified;
   struct block_operation *orders; /* [room] to the nodes, not sent yet */
   size_t count, room;
   bool told; /* in the log */
@@ -64,19 +66,25 @@ static int open_store(struct disk_cache *cache, uint32_t first_layer, uint32_t l
                                    .payload_bytes = stage_block_bytes(cache->stage),
                                    .notify = options->notify,
                                    .context = options->context};
-  int code = kv_identity(store.identity, options->checkpoint, options->backend, first_layer, layer_count, true, error);
-  return code ? code : kv_store_open(&cache->store, &store, error);
+  memcpy(store.identity, cache->identity, sizeof store.identity);
+  return kv_store_open(&cache->store, &store, error);
 }
 
 int disk_cache_attach(struct disk_cache *cache, struct stage *stage, uint32_t first_layer, uint32_t layer_count,
                       struct kj_error *error) {
+  int code = 0;
   cache->stage = stage;
+  if (!cache->identified)
+    code = kv_identity(cache->identity, cache->options.checkpoint, cache->options.backend, first_layer, layer_count,
+                       true, error);
+  if (code) return code;
+  cache->identified = true;
+  disk_index_identify(cache->index, 0, cache->identity);
   if (layer_count == 0) {
     disk_index_exempt(cache->index, 0);
     return 0;
   }
-  int code = cache->store ? 0 : open_store(cache, first_layer, layer_count, error);
-  if (code) return code;
+  if (!cache->store && (code = open_store(cache, first_layer, layer_count, error))) return code;
   struct block_key *keys;
   size_t count;
   if ((code = kv_store_inventory(cache->store, &keys, &count, error))) return code;
@@ -131,9 +139,11 @@ static void order(struct disk_cache *cache, const struct block_operation *operat
 }
 
 /* Goes on, or back to the start, so that the chain stands before block `index`. */
-static void chain_move(struct block_chain *chain, const uint32_t *tokens, uint32_t index) {
-  if (chain->blocks == 0 || chain->blocks > index)
-    *chain = (struct block_chain){.key = block_key_start(), .hash = token_hash_start()};
+static void chain_move(const struct disk_cache *cache, struct block_chain *chain, const uint32_t *tokens,
+                       uint32_t index) {
+  struct block_key start = disk_index_start(cache->index);
+  if (chain->blocks == 0 || chain->blocks > index || !block_key_equal(&chain->start, &start))
+    *chain = (struct block_chain){.start = start, .key = start, .hash = token_hash_start()};
   for (; chain->blocks < index; chain->blocks++) {
     const uint32_t *block = tokens + (size_t)chain->blocks * KV_BLOCK;
     chain->key = block_key_extend(&chain->key, block);
@@ -141,9 +151,10 @@ static void chain_move(struct block_chain *chain, const uint32_t *tokens, uint32
   }
 }
 
-static struct block_operation operation_on(enum block_action action, struct block_chain *chain, const uint32_t *tokens,
-                                           uint32_t index, uint32_t block) {
-  chain_move(chain, tokens, index);
+static struct block_operation operation_on(const struct disk_cache *cache, enum block_action action,
+                                           struct block_chain *chain, const uint32_t *tokens, uint32_t index,
+                                           uint32_t block) {
+  chain_move(cache, chain, tokens, index);
   struct block_operation operation = {
       .action = action, .previous = chain->key, .prefix_hash = chain->hash, .block = block};
   memcpy(operation.tokens, tokens + (size_t)index * KV_BLOCK, sizeof operation.tokens);
@@ -160,7 +171,7 @@ static void drop(struct disk_cache *cache, const struct block_key *key) {
 
 uint32_t disk_cache_find(struct disk_cache *cache, const uint32_t *tokens, uint32_t first, uint32_t limit) {
   if (disk_index_count(cache->index) == 0) return 0;
-  struct block_key key = block_key_start();
+  struct block_key key = disk_index_start(cache->index);
   uint32_t index;
   for (index = 0; index < limit; index++) {
     key = block_key_extend(&key, tokens + (size_t)index * KV_BLOCK);
@@ -171,7 +182,7 @@ uint32_t disk_cache_find(struct disk_cache *cache, const uint32_t *tokens, uint3
 
 bool disk_cache_restore(struct disk_cache *cache, struct block_chain *chain, const uint32_t *tokens, uint32_t index,
                         uint32_t block) {
-  struct block_operation operation = operation_on(BLOCK_RESTORE, chain, tokens, index, block);
+  struct block_operation operation = operation_on(cache, BLOCK_RESTORE, chain, tokens, index, block);
   struct kj_error error;
   if (!reserve_order(cache)) return false;
   if (stage_blocks(cache->stage, cache->store, &operation, 1, NULL, &error)) {
@@ -189,7 +200,7 @@ int disk_cache_store(struct disk_cache *cache, struct block_chain *chain, const 
   struct block_key drops[DISK_INDEX_MOST_DROPS];
   uint32_t drop_count;
   if (disk_index_capacity(cache->index) == 0) return 0;
-  struct block_operation operation = operation_on(BLOCK_STORE, chain, tokens, index, block);
+  struct block_operation operation = operation_on(cache, BLOCK_STORE, chain, tokens, index, block);
   bool wanted = disk_index_want(cache->index, &operation.key, drops, &drop_count);
   for (uint32_t i = 0; i < drop_count; i++) drop(cache, &drops[i]);
   if (!wanted) return 0;

@@ -47,9 +47,10 @@ int disk_cache_send(struct disk_cache *cache, struct kj_error *error);
 /* How far a sequence's tokens have been hashed, so that this is done once. The caller keeps one with each sequence,
  * zero at first, and passes it with that sequence's tokens only; tokens of full blocks never change. */
 struct block_chain {
-  uint32_t blocks;      /* so many of the sequence's */
-  struct block_key key; /* of the last of these */
-  uint64_t hash;        /* of their tokens (stage/ledger.h) */
+  struct block_key start; /* disk_index_start of the epoch */
+  uint32_t blocks;        /* so many of the sequence's */
+  struct block_key key;   /* of the last of these */
+  uint64_t hash;          /* of their tokens (stage/ledger.h) */
 };
 
 /* `tokens` are those of a sequence from its first on, up to the last block that is named at least. */

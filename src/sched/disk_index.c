@@ -1,8 +1,8 @@
 #include "sched/disk_index.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 
-#include "link/message.h"
 #include "stage/block_map.h"
 
 static const uint32_t NONE = BLOCK_MAP_NONE;
@@ -21,7 +21,9 @@ struct disk_index {
   uint32_t stage_count;
   uint64_t all, exempt;                  /* stages; those without layers */
   uint32_t capacity[MESSAGE_MAX_STAGES]; /* 0: not reported */
-  uint32_t smallest;                     /* of the capacities; 0: not ready */
+  uint8_t identities[MESSAGE_MAX_STAGES][MESSAGE_IDENTITY];
+  struct block_key start; /* of all these, once ready */
+  uint32_t smallest;      /* of the capacities; 0: not ready */
   struct block_map places;
   struct entry *entries; /* [room], `used` of which are or were in use */
   uint32_t room, used, free;
@@ -52,6 +54,7 @@ void disk_index_destroy(struct disk_index *index) {
 void disk_index_begin(struct disk_index *index) {
   block_map_clear(&index->places);
   memset(index->capacity, 0, sizeof index->capacity);
+  memset(index->identities, 0, sizeof index->identities);
   index->exempt = 0;
   index->smallest = index->used = index->complete = 0;
   index->free = index->oldest = index->newest = NONE;
@@ -139,6 +142,14 @@ int disk_index_add(struct disk_index *index, uint32_t stage, uint32_t capacity, 
   return 0;
 }
 
+void disk_index_identify(struct disk_index *index, uint32_t stage, const uint8_t identity[MESSAGE_IDENTITY]) {
+  if (stage < index->stage_count) memcpy(index->identities[stage], identity, MESSAGE_IDENTITY);
+}
+
+struct block_key disk_index_start(const struct disk_index *index) {
+  return index->start;
+}
+
 uint32_t disk_index_ready(struct disk_index *index) {
   uint32_t smallest = UINT32_MAX, missing = index->stage_count;
   for (uint32_t i = index->stage_count; i-- > 0;) {
@@ -147,6 +158,8 @@ uint32_t disk_index_ready(struct disk_index *index) {
     if (index->capacity[i] < smallest) smallest = index->capacity[i];
   }
   index->smallest = smallest == UINT32_MAX ? 0 : smallest;
+  crypto_generichash(index->start.bytes, sizeof index->start.bytes, index->identities[0],
+                     (size_t)index->stage_count * MESSAGE_IDENTITY, NULL, 0);
   /* What only some stages have becomes the oldest, in the order that it has. */
   uint32_t older, place = index->newest;
   for (size_t left = index->places.count; left > 0; left--, place = older) {

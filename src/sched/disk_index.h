@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "link/block_key.h"
+#include "link/message.h"
 
 struct disk_index;
 
@@ -39,9 +39,15 @@ void disk_index_exempt(struct disk_index *index, uint32_t stage);
  * healthy cluster can have and, once all inventories are in, those that are not wanted or no longer. */
 int disk_index_add(struct disk_index *index, uint32_t stage, uint32_t capacity, const struct block_key *keys,
                    size_t count, struct kj_error *error);
+/* The identity of the stage's layers (stage/kv_identity.h). */
+void disk_index_identify(struct disk_index *index, uint32_t stage, const uint8_t identity[MESSAGE_IDENTITY]);
 /* All inventories are in. Before this call, and where a stage has reported none (it keeps nothing on disk), no block is
  * found or wanted. Returns the first stage that has reported none, or `stages`. */
 uint32_t disk_index_ready(struct disk_index *index);
+
+/* What takes the place of the key before a sequence's first block: stands for the layers of all stages. A stage knows
+ * its own layers, but what it keeps depends on those before, too. Valid once ready. */
+struct block_key disk_index_start(const struct disk_index *index);
 
 /* True if all stages have the block; it then counts as used now. */
 bool disk_index_find(struct disk_index *index, const struct block_key *key);

@@ -4,8 +4,8 @@
  * It covers Kaiju's version, the engine's arithmetic, the range of layers, the shape of a KV block, the checkpoint's
  * configuration and the identities of the stage's shards (model/checkpoint.h), and, because these do not see a
  * checkpoint of the same shape with other numbers, a sample of the weights: the norms of each layer whole and the first
- * row of each of its matrices. The layers before the stage's own are looked after by the stages that hold them: a block
- * is used only if all of them have it.
+ * row of each of its matrices. The layers before the stage's own, on which its blocks depend as much, are in the
+ * blocks' keys (sched/disk_index.h).
  */
 #ifndef KAIJU_STAGE_KV_IDENTITY_H
 #define KAIJU_STAGE_KV_IDENTITY_H

@@ -266,6 +266,8 @@ void kv_store_close(struct kv_store *store) {
   free(store);
 }
 
+const uint8_t *kv_store_identity(const struct kv_store *store) { return store->options.identity; }
+
 uint32_t kv_store_capacity(const struct kv_store *store) { return store->capacity; }
 
 static int compare_use(const void *a, const void *b) {

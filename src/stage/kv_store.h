@@ -46,7 +46,8 @@ struct kv_store_options {
 int kv_store_open(struct kv_store **store, const struct kv_store_options *options, struct kj_error *error);
 void kv_store_close(struct kv_store *store); /* writes what is queued first */
 
-uint32_t kv_store_capacity(const struct kv_store *store); /* blocks: at most MESSAGE_MAX_DISK_BLOCKS */
+const uint8_t *kv_store_identity(const struct kv_store *store); /* [KV_FILE_IDENTITY] as at opening */
+uint32_t kv_store_capacity(const struct kv_store *store);       /* blocks: at most MESSAGE_MAX_DISK_BLOCKS */
 
 /* The keys of all blocks, longest unused first; the caller frees *keys. Waits until everything that was submitted is on
  * disk or has failed: kv_store_take_written reports what is submitted from now on. */

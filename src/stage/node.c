@@ -221,6 +221,7 @@ static int open_store(struct node *node, const struct message_assign *assign, st
 static int send_keys(struct node *node, struct block_key *keys, size_t count, struct kj_error *error) {
   struct message_inventory inventory = {
       .capacity = kv_store_capacity(node->store), .count = (uint32_t)count, .keys = keys};
+  memcpy(inventory.identity, kv_store_identity(node->store), sizeof inventory.identity);
   struct buffer payload = {0};
   message_encode_inventory(&payload, &inventory);
   return send_message(node, node->lead, MESSAGE_INVENTORY, &payload, error);

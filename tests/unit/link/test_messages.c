@@ -452,11 +452,12 @@ static void test_inventory(void **state) {
   struct block_key keys[] = {{{1}}, {{2, 9}}, {{255, 255, 255}}};
   struct message_inventory got;
   struct buffer encoded = {0}, empty = {0};
-  message_encode_inventory(&encoded, &(struct message_inventory){500, 3, keys});
+  message_encode_inventory(&encoded, &(struct message_inventory){500, 3, keys, {7, 0, 9}});
   refuse_truncations(decode_inventory, &encoded);
   assert_int_equal(message_decode_inventory(&got, (uint8_t *)encoded.data, encoded.length, NULL), 0);
   assert_true(got.capacity == 500 && got.count == 3);
   assert_memory_equal(got.keys, keys, sizeof keys);
+  assert_true(got.identity[0] == 7 && got.identity[2] == 9 && got.identity[15] == 0);
   message_free_inventory(&got);
   refuse_number(decode_inventory, &encoded, 0, 4, 0);
   refuse_number(decode_inventory, &encoded, 0, 4, MESSAGE_MAX_DISK_BLOCKS + 1);
@@ -480,7 +481,7 @@ static void test_largest_orders_and_inventories_are_small_frames(void **state) {
   assert_int_equal(decode_exactly(decode_blocks, encoded.data, encoded.length, NULL), 0);
   assert_true(encoded.length <= LINK_SMALL_FRAME);
   buffer_clear(&encoded);
-  message_encode_inventory(&encoded, &(struct message_inventory){1, MESSAGE_MAX_KEYS, keys});
+  message_encode_inventory(&encoded, &(struct message_inventory){1, MESSAGE_MAX_KEYS, keys, {0}});
   assert_int_equal(decode_exactly(decode_inventory, encoded.data, encoded.length, NULL), 0);
   assert_true(encoded.length <= LINK_SMALL_FRAME);
   buffer_free(&encoded);

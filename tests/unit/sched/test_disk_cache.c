@@ -39,6 +39,8 @@ struct cluster_run {
   float *hidden;
 };
 
+static const char given_model[] = KAIJU_SOURCE_DIR "/models/kaiju-mini";
+static const char *model = given_model;
 static struct directory roots[STAGES];
 static uint32_t tokens[LENGTH];
 
@@ -62,7 +64,7 @@ static void *run_node(void *context) {
 }
 
 static void start_node(struct cluster_run *run, size_t i, bool disk) {
-  struct node_options options = {.model = KAIJU_SOURCE_DIR "/models/kaiju-mini",
+  struct node_options options = {.model = model,
                                  .listen = "127.0.0.1:0",
                                  .threads = 1,
                                  .memory = (uint64_t)4 << 30,
@@ -109,8 +111,7 @@ static void expect_event(struct cluster_run *run, enum cluster_event_kind kind) 
 static void open_lead(struct cluster_run *run) {
   struct kj_error error = {0};
   struct checkpoint_identity identity = {0};
-  if (checkpoint_open(&run->checkpoint, KAIJU_SOURCE_DIR "/models/kaiju-mini", &error) ||
-      threads_create(&run->threads, 1, &error))
+  if (checkpoint_open(&run->checkpoint, model, &error) || threads_create(&run->threads, 1, &error))
     fail_msg("%s", error.message);
   run->config = checkpoint_config(run->checkpoint);
   if (backend_cpu_create(&run->backend, "auto", run->threads, CHUNK, plan_max_columns(run->config), &error) ||
@@ -328,6 +329,94 @@ static void test_restart_of_the_whole_cluster(void **state) {
   free(rows);
 }
 
+/* Where the tensor's bytes begin in a shard. */
+static size_t find_tensor(const char *shard, const char *name) {
+  char quoted[100];
+  unsigned long begin;
+  uint64_t length = 0;
+  for (int i = 8; i-- > 0;) length = length << 8 | (uint8_t)shard[i];
+  snprintf(quoted, sizeof quoted, "\"%s\"", name);
+  const char *entry = strstr(shard + 8, quoted);
+  const char *offsets = entry ? strstr(entry, "data_offsets\":[") : NULL;
+  assert_non_null(offsets);
+  assert_int_equal(sscanf(offsets, "data_offsets\":[%lu", &begin), 1);
+  return 8 + length + begin;
+}
+
+/* The same checkpoint with another number in one tensor of this shard. */
+static void write_changed_model(struct directory *directory, const char *changed, const char *tensor) {
+  static const char *const files[] = {"config.json",
+                                      "generation_config.json",
+                                      "model.safetensors.index.json",
+                                      "model-00001-of-00003.safetensors",
+                                      "model-00002-of-00003.safetensors",
+                                      "model-00003-of-00003.safetensors"};
+  char path[300];
+  directory_create(directory);
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    if (strcmp(files[i], changed) == 0) continue;
+    snprintf(path, sizeof path, "%s/%s", given_model, files[i]);
+    assert_int_equal(symlink(path, directory_file(directory, files[i])), 0);
+  }
+  enum { MOST = 1 << 24 };
+  char *shard = calloc(1, MOST + 1);
+  assert_non_null(shard);
+  snprintf(path, sizeof path, "%s/%s", given_model, changed);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  size_t size = fread(shard, 1, MOST, file);
+  fclose(file);
+  shard[find_tensor(shard, tensor)] ^= 0x40;
+  file = fopen(directory_file(directory, changed), "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(shard, 1, size, file), size);
+  assert_int_equal(fclose(file), 0);
+  free(shard);
+}
+
+/* Blocks of the stages behind depend on the layers before theirs, too, which they do not know. */
+static void check_changed_model(const char *shard, const char *tensor) {
+  struct directory changed;
+  struct cluster_run *run = start(true);
+  float *expected = rows_create(run), *rows = rows_create(run);
+  size_t hidden = run->config->hidden, behind = FULL * KV_BLOCK * hidden;
+  compute(run, table, 0, LENGTH, rows);
+  keep(run, table);
+  await(run, FULL);
+  stop(run);
+
+  write_changed_model(&changed, shard, tensor);
+  model = changed.path;
+  run = start(true);
+  assert_int_equal(disk_cache_find(run->disk, tokens, 0, FULL), 0);
+  compute(run, table, 0, LENGTH, expected);
+  assert_memory_not_equal(rows + behind, expected + behind, (LENGTH * hidden - behind) * sizeof *rows);
+  keep(run, table);
+  await(run, FULL);
+  stop(run);
+
+  run = start(true);
+  assert_int_equal(disk_cache_find(run->disk, tokens, 0, FULL), FULL);
+  restore(run, FULL);
+  compute(run, other_table, FULL * KV_BLOCK, LENGTH, rows);
+  assert_memory_equal(rows + behind, expected + behind, (LENGTH * hidden - behind) * sizeof *rows);
+  stop(run);
+  model = given_model;
+  directory_remove(&changed);
+  free(expected);
+  free(rows);
+}
+
+static void test_other_layers_of_the_lead(void **state) {
+  (void)state;
+  check_changed_model("model-00001-of-00003.safetensors", "model.layers.0.input_layernorm.weight");
+}
+
+static void test_other_layers_of_a_node_between(void **state) {
+  (void)state;
+  check_changed_model("model-00002-of-00003.safetensors", "model.layers.4.input_layernorm.weight");
+}
+
 /* A damaged file at a node ends the epoch and is not offered again; at the lead it costs nothing. */
 static void test_damaged_files(void **state) {
   (void)state;
@@ -418,6 +507,8 @@ static void test_orders_are_in_step_with_micro_batches(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_restart_of_the_whole_cluster, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_other_layers_of_the_lead, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_other_layers_of_a_node_between, setup, teardown),
       cmocka_unit_test_setup_teardown(test_damaged_files, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_node_without_a_disk, setup, teardown),
       cmocka_unit_test_setup_teardown(test_orders_are_in_step_with_micro_batches, setup, teardown),
