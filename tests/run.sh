@@ -3,8 +3,8 @@
 #
 #   tests/run.sh [lint] [unit] [asan] [tsan] [aarch64] [install] [oracle] [e2e] [fuzz]
 #
-# install, oracle and e2e use what unit builds, oracle also what aarch64 builds. Every step prints its name, its time and whether it passed; the last line counts them. KAIJU_FUZZ_SECONDS (45) is the
-# time of each fuzz target.
+# install, oracle and e2e use what unit builds, oracle also what aarch64 builds. Every step prints its name, its time
+# and whether it passed; the last line counts them. KAIJU_FUZZ_SECONDS (20) is the time of each fuzz target.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -91,7 +91,7 @@ fuzz() {
   CC=clang configure "$build/fuzzing" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKAIJU_TESTS=OFF -DKAIJU_FUZZ=ON \
     -DKAIJU_SANITIZE=address,undefined && compile "$build/fuzzing" || return 1
   mkdir -p "$build/fuzzing/artifacts"
-  printf '%s\n' "$build"/fuzzing/fuzz/fuzz_* | xargs -P "$jobs" -I {} tests/fuzz/run.sh {} "${KAIJU_FUZZ_SECONDS:-45}"
+  printf '%s\n' "$build"/fuzzing/fuzz/fuzz_* | xargs -P "$jobs" -I {} tests/fuzz/run.sh {} "${KAIJU_FUZZ_SECONDS:-20}"
 }
 
 mkdir -p "$build"
