@@ -7,9 +7,9 @@
 set -euo pipefail
 
 build=(build-essential cmake ninja-build pkg-config libfabric-dev libevent-dev libjansson-dev libpcre2-dev
-  libutf8proc-dev libsodium-dev curl jq)
+  libutf8proc-dev libsodium-dev libssl-dev curl jq)
 test=("${build[@]}" libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev gcc-aarch64-linux-gnu
-  libc6-dev-arm64-cross qemu-user python3 python3-venv npm iproute2 procps)
+  libc6-dev-arm64-cross qemu-user python3 python3-venv npm iproute2 procps openssl)
 peers=("${build[@]}" python3 python3-venv)
 
 case "${1:-}" in

@@ -9,7 +9,7 @@
 # and, to run the result, qemu-user.
 set -eu
 
-packages="libc6-dev libfabric-dev libevent-dev libjansson-dev libpcre2-dev libutf8proc-dev libsodium-dev libcmocka-dev"
+packages="libc6-dev libfabric-dev libevent-dev libjansson-dev libpcre2-dev libutf8proc-dev libsodium-dev libssl-dev libcmocka-dev"
 
 if [ $# -ne 1 ]; then
   echo "usage: $0 DIR" >&2

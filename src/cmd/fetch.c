@@ -11,6 +11,7 @@ enum { TIMEOUT_SECONDS = 5, MAX_HEADERS = 64 << 10, MAX_BODY = 4 << 20, DEFAULT_
 struct fetcher {
   struct evhttp_connection *connection;
   char url[400], host[300], prefix[200]; /* the prefix of every path */
+  char *authorization;                   /* header, or NULL */
   struct evhttp_request *request;        /* in work */
   fetch_done *done;
   void *context;
@@ -68,7 +69,15 @@ void fetcher_free(struct fetcher *fetcher) {
   if (!fetcher) return;
   if (fetcher->request) evhttp_cancel_request(fetcher->request);
   if (fetcher->connection) evhttp_connection_free(fetcher->connection);
+  free(fetcher->authorization);
   free(fetcher);
+}
+
+int fetcher_set_key(struct fetcher *fetcher, const char *key, struct kj_error *error) {
+  free(fetcher->authorization);
+  if (asprintf(&fetcher->authorization, "Bearer %s", key) >= 0) return 0;
+  fetcher->authorization = NULL;
+  return kj_fail_memory(error, "an HTTP client");
 }
 
 const char *fetcher_url(const struct fetcher *fetcher) { return fetcher->url; }
@@ -105,7 +114,9 @@ int fetch(struct fetcher *fetcher, const char *path, fetch_done *done, void *con
   struct evhttp_request *request = evhttp_request_new(on_answer, fetcher);
   if (!request) return kj_fail_memory(error, "an HTTP request");
   evhttp_request_set_error_cb(request, on_error);
-  evhttp_add_header(evhttp_request_get_output_headers(request), "Host", fetcher->url + strlen("http://"));
+  struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+  evhttp_add_header(headers, "Host", fetcher->url + strlen("http://"));
+  if (fetcher->authorization) evhttp_add_header(headers, "Authorization", fetcher->authorization);
   fetcher->done = done;
   fetcher->context = context;
   fetcher->failure = -1;

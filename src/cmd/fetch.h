@@ -14,6 +14,9 @@ struct fetcher;
 int fetcher_create(struct fetcher **fetcher, struct event_base *base, const char *url, struct kj_error *error);
 void fetcher_free(struct fetcher *fetcher); /* a request that is not done ends without a call; NULL is allowed */
 
+/* The API key that requests carry from now on; copied. */
+int fetcher_set_key(struct fetcher *fetcher, const char *key, struct kj_error *error);
+
 /* "http://host:port", as it is shown. */
 const char *fetcher_url(const struct fetcher *fetcher);
 

@@ -3,38 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
-#include "cmd/engine_flags.h"
-#include "cmd/number.h"
 #include "cmd/progress.h"
+#include "cmd/serve_flags.h"
 #include "cmd/signals.h"
-#include "http/server.h"
-
-static const char manual[] =
-    "Usage: kaiju serve [MODEL] [options]\n"
-    "\n"
-    "Serves the checkpoint in directory MODEL (default: the shipped kaiju-mini) over the OpenAI API, alone or as the "
-    "lead\n"
-    "of a pipeline of nodes.\n"
-    "\n"
-    "  --host ADDRESS         where the HTTP server listens (default: 127.0.0.1)\n"
-    "  --port N               (default: 8080; 0: any free one)\n"
-    "  --drop-prompt-lines REGEX\n"
-    "                         leave out lines of system messages that match, such as a header with the time: what "
-    "comes\n"
-    "                         behind them stays in the prefix cache from one request to the next\n" ENGINE_FLAGS_MANUAL
-    "  --help                 this text\n";
-
-enum { FLAG_HOST = 2000, FLAG_PORT, FLAG_DROP_PROMPT_LINES };
-
-struct serve_flags {
-  struct engine_flags engine;
-  const char *host;
-  uint32_t port;
-  struct prompt_lines *dropped_lines;
-};
 
 struct serving {
   struct engine *engine;
@@ -42,26 +17,9 @@ struct serving {
   struct chat_template *chat;
   struct http_server *server;
   char url[300];
+  const char *also_socket; /* besides the port, or NULL */
   struct progress progress;
 };
-
-static int take(void *context, int option, const char *value, struct kj_error *error) {
-  struct serve_flags *flags = context;
-  switch (option) {
-    case FLAG_HOST:
-      flags->host = value;
-      return 0;
-    case FLAG_PORT:
-      return cmd_number("--port", value, 0, 65535, &flags->port, error);
-    case FLAG_DROP_PROMPT_LINES:
-      prompt_lines_free(flags->dropped_lines);
-      flags->dropped_lines = NULL;
-      if (prompt_lines_compile(&flags->dropped_lines, value, error) == 0) return 0;
-      return kj_fail_context(error, "--drop-prompt-lines");
-    default:
-      return engine_flags_take(&flags->engine, option, value, error);
-  }
-}
 
 static int take_arguments(void *context, int count, char **arguments, struct kj_error *error) {
   struct serve_flags *flags = context;
@@ -76,7 +34,8 @@ static void stop(void *context, int signal) {
 
 static void announce(void *context) {
   const struct serving *serving = context;
-  log_info("serving at %s", serving->url);
+  const char *also = serving->also_socket ? serving->also_socket : "";
+  log_info("serving at %s%s%s", serving->url, *also ? " and unix:" : "", also);
 }
 
 /* The last part of the directory's real name, as clients know the model. */
@@ -84,6 +43,16 @@ static void name_model(const char *directory, char *name, size_t size) {
   char *real = realpath(directory, NULL);
   snprintf(name, size, "%s", real ? basename(real) : directory);
   free(real);
+}
+
+static void write_url(struct serving *serving, const struct serve_flags *flags, uint16_t port) {
+  if (!flags->host) {
+    snprintf(serving->url, sizeof serving->url, "unix:%s", flags->socket_path);
+    return;
+  }
+  bool is_ipv6 = strchr(flags->host, ':') != NULL;
+  snprintf(serving->url, sizeof serving->url, "http%s://%s%.200s%s:%u", flags->tls ? "s" : "", is_ipv6 ? "[" : "",
+           flags->host, is_ipv6 ? "]" : "", port);
 }
 
 static int open_text(struct serving *serving, const char *model, struct kj_error *error) {
@@ -100,7 +69,7 @@ static int run(void *context, struct kj_error *error) {
   struct serving serving = {0};
   struct engine_options *options = &flags->engine.options;
   char name[256];
-  int code = engine_flags_prepare(&flags->engine, error);
+  int code = serve_flags_prepare(flags, error);
   if (code) return code;
   signals_block();
   options->on_progress = progress_cluster;
@@ -111,6 +80,12 @@ static int run(void *context, struct kj_error *error) {
   name_model(options->model, name, sizeof name);
   struct http_options http = {.host = flags->host,
                               .port = (uint16_t)flags->port,
+                              .socket_path = flags->socket_path,
+                              .tls = flags->tls,
+                              .keys = flags->keys,
+                              .cors = flags->cors,
+                              .insecure = flags->insecure,
+                              .limits = flags->limits,
                               .model_name = name,
                               .engine = serving.engine,
                               .tokenizer = serving.tokenizer,
@@ -118,9 +93,8 @@ static int run(void *context, struct kj_error *error) {
                               .dropped_lines = flags->dropped_lines};
   uint16_t port;
   if ((code = http_server_start(&serving.server, &http, &port, error))) goto done;
-  bool is_ipv6 = strchr(flags->host, ':') != NULL;
-  snprintf(serving.url, sizeof serving.url, "http://%s%.200s%s:%u", is_ipv6 ? "[" : "", flags->host, is_ipv6 ? "]" : "",
-           port);
+  write_url(&serving, flags, port);
+  if (flags->host) serving.also_socket = flags->socket_path;
   log_info("loading %s; %s/health says when it is ready", name, serving.url);
   code = engine_run(serving.engine, announce, &serving, error);
 done:
@@ -133,17 +107,15 @@ done:
 }
 
 int cmd_serve(int argc, char **argv) {
-  static const struct option known[] = {{"host", required_argument, NULL, FLAG_HOST},
-                                        {"port", required_argument, NULL, FLAG_PORT},
-                                        {"drop-prompt-lines", required_argument, NULL, FLAG_DROP_PROMPT_LINES},
-                                        {"help", no_argument, NULL, COMMAND_HELP},
-                                        ENGINE_LONG_OPTIONS,
-                                        {NULL, 0, NULL, 0}};
-  static const struct command command = {"serve", manual, "", known, take, take_arguments, run};
-  struct serve_flags flags = {.host = "127.0.0.1", .port = 8080};
-  engine_flags_init(&flags.engine);
+  /* A string of C has 4095 bytes at most. */
+  struct buffer manual = {0};
+  buffer_append_text(&manual, serve_manual);
+  buffer_append_text(&manual, serve_manual_rest);
+  struct command command = {"serve", buffer_text(&manual), "", serve_options, serve_flags_take, take_arguments, run};
+  struct serve_flags flags;
+  serve_flags_init(&flags);
   int status = command_main(&command, &flags, argc, argv);
-  engine_flags_free(&flags.engine);
-  prompt_lines_free(flags.dropped_lines);
+  serve_flags_free(&flags);
+  buffer_free(&manual);
   return status;
 }

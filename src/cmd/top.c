@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "cmd/terminal.h"
 #include "cmd/top_sample.h"
 #include "cmd/top_view.h"
+#include "http/api_keys.h"
 
 static const char manual[] =
     "Usage: kaiju top [URL] [options]\n"
@@ -22,6 +24,7 @@ static const char manual[] =
     "Ctrl-C: requests, tokens a second, latencies, the KV cache, and of every node its layers, memory and time.\n"
     "All of it comes from the server's /metrics. Without a terminal on standard output it is as with --once.\n"
     "\n"
+    "  --api-key-file FILE    the key to send, the first of the file, to a server that needs one\n"
     "  --interval S           seconds between two refreshes (default: 1)\n"
     "  --once                 print what one interval shows, and end\n"
     "  --help                 this text\n";
@@ -32,6 +35,8 @@ struct flags {
   const char *url;
   double interval;
   bool once;
+  bool has_key;
+  char key[API_KEY_MAX + 1];
 };
 
 struct top {
@@ -63,6 +68,9 @@ static int take(void *context, int option, const char *value, struct kj_error *e
       if (end == value || *end || !(flags->interval >= 0.1 && flags->interval <= 3600))
         return kj_fail(error, KJ_INVALID, "--interval \"%s\": a number of seconds from 0.1 to 3600 is needed", value);
       return 0;
+    case 'k':
+      flags->has_key = true;
+      return api_keys_first(value, flags->key, error) ? kj_fail_context(error, "--api-key-file") : 0;
     case 'o':
       flags->once = true;
       return 0;
@@ -167,7 +175,10 @@ static void on_metrics(void *context, int status, const char *body, size_t lengt
   struct kj_error problem;
   top->fetching = false;
   if (!error && status != 200) {
-    kj_fail(&problem, KJ_REFUSED, "%s/metrics answers with status %d", fetcher_url(top->fetcher), status);
+    kj_fail(&problem, KJ_REFUSED, "%s/metrics answers with status %d%s", fetcher_url(top->fetcher), status,
+            status != 401         ? ""
+            : top->flags->has_key ? ": the API key is not one of the server's"
+                                  : ": it needs an API key, see --api-key-file");
     error = &problem;
   } else if (!error && (!top->spare || top_sample_parse(top->spare, body, length, &problem))) {
     if (!top->spare) kj_fail_memory(&problem, "a moment of the cluster");
@@ -230,6 +241,7 @@ static int build(struct top *top, struct kj_error *error) {
   top->window = calloc(WINDOW_SECONDS, sizeof *top->window);
   if (!top->base || !top->spare || !top->window) return kj_fail_memory(error, "the view of a cluster");
   int code = fetcher_create(&top->fetcher, top->base, top->flags->url, error);
+  if (!code && top->flags->has_key) code = fetcher_set_key(top->fetcher, top->flags->key, error);
   if (code) return code;
   top->tick = event_new(top->base, -1, EV_PERSIST, on_tick, top);
   bool failed = !top->tick || event_add(top->tick, &interval);
@@ -281,11 +293,14 @@ static int run(void *context, struct kj_error *error) {
 }
 
 int cmd_top(int argc, char **argv) {
-  static const struct option known[] = {{"interval", required_argument, NULL, 'i'},
+  static const struct option known[] = {{"api-key-file", required_argument, NULL, 'k'},
+                                        {"interval", required_argument, NULL, 'i'},
                                         {"once", no_argument, NULL, 'o'},
                                         {"help", no_argument, NULL, COMMAND_HELP},
                                         {NULL, 0, NULL, 0}};
   static const struct command command = {"top", manual, "", known, take, take_arguments, run};
   struct flags flags = {.url = "http://127.0.0.1:8080", .interval = 1};
-  return command_main(&command, &flags, argc, argv);
+  int status = command_main(&command, &flags, argc, argv);
+  sodium_memzero(flags.key, sizeof flags.key);
+  return status;
 }

@@ -16,6 +16,7 @@
 enum { MAX_UNREAD_INPUT = 64 * 1024, MAX_UNSENT_OUTPUT = 64 * 1024, LINGER_SECONDS = 2 };
 
 enum connection_state {
+  HANDSHAKING, /* TLS */
   READING_HEAD,
   READING_BODY,
   HANDLING,
@@ -191,9 +192,10 @@ static bool read_head(struct connection *connection) {
   size_t begin = connection->searched > 3 ? connection->searched - 3 : 0;
   evbuffer_ptr_set(input, &from, begin, EVBUFFER_PTR_SET);
   struct evbuffer_ptr end = evbuffer_search(input, "\r\n\r\n", 4, &from);
-  if (end.pos < 0 ? available > HTTP_MAX_HEAD : end.pos + 4 > HTTP_MAX_HEAD) {
-    api_fail(&error, 431, "headers_too_large", NULL, "the request line and headers are larger than %d bytes",
-             HTTP_MAX_HEAD);
+  size_t max_head = connection->connections->options.max_head;
+  if (end.pos < 0 ? available > max_head : (size_t)end.pos + 4 > max_head) {
+    api_fail(&error, 431, "headers_too_large", NULL, "the request line and headers are larger than %zu bytes",
+             max_head);
     refuse(connection, &error);
     return true;
   }
@@ -204,8 +206,11 @@ static bool read_head(struct connection *connection) {
   const char *bytes = (const char *)evbuffer_pullup(input, (ev_ssize_t)length);
   connection->searched = 0;
   buffer_clear(&connection->body);
-  int failed = bytes ? http_head_parse(&connection->head, bytes, length, &error) : api_fail_memory(&error);
+  const struct connections_options *options = &connection->connections->options;
+  int failed =
+      bytes ? http_head_parse(&connection->head, bytes, length, options->max_headers, &error) : api_fail_memory(&error);
   evbuffer_drain(input, length);
+  if (!failed) failed = options->on_head(options->context, &connection->head, &error);
   if (failed) {
     refuse(connection, &error);
     return true;
@@ -272,6 +277,8 @@ static void on_readable(struct bufferevent *stream, void *context) {
 
 static void on_flushed(struct bufferevent *stream, void *context) {
   struct connection *connection = context;
+  /* TLS tells it later than it was: more may have come since. */
+  if (evbuffer_get_length(output_of(connection)) > 0) return;
   if (connection->state == READING_HEAD) {
     advance(connection); /* a pipelined request may have waited for this */
     return;
@@ -282,6 +289,7 @@ static void on_flushed(struct bufferevent *stream, void *context) {
     return;
   }
   connection->state = LINGERING;
+  tls_close_notify(stream);
   shutdown(bufferevent_getfd(stream), SHUT_WR);
   arm(connection, LINGER_SECONDS);
   advance(connection);
@@ -302,10 +310,15 @@ static void close_flushed(struct connection *connection) {
 
 static void on_event(struct bufferevent *stream, short what, void *context) {
   (void)stream;
-  if (what & (BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT))
-    free_connection(context);
+  struct connection *connection = context;
+  if (what & BEV_EVENT_CONNECTED) {
+    connection->state = READING_HEAD;
+    arm(connection, connection->connections->options.idle_timeout);
+    advance(connection);
+  } else if (what & (BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT))
+    free_connection(connection);
   else if (what & BEV_EVENT_EOF)
-    close_flushed(context);
+    close_flushed(connection);
 }
 
 static void on_timer(evutil_socket_t descriptor, short what, void *context) {
@@ -329,9 +342,10 @@ static void set_socket_options(int descriptor) {
   setsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
 }
 
-void connections_accept(struct connections *connections, int descriptor) {
+void connections_accept(struct connections *connections, int descriptor, const struct tls *tls) {
   struct connection *connection = calloc(1, sizeof *connection);
-  struct bufferevent *stream = bufferevent_socket_new(connections->base, descriptor, BEV_OPT_CLOSE_ON_FREE);
+  struct bufferevent *stream = tls ? tls_accept(tls, connections->base, descriptor)
+                                   : bufferevent_socket_new(connections->base, descriptor, BEV_OPT_CLOSE_ON_FREE);
   struct event *timer = connection ? evtimer_new(connections->base, on_timer, connection) : NULL;
   if (!connection || !stream || !timer) {
     if (timer) event_free(timer);
@@ -354,7 +368,8 @@ void connections_accept(struct connections *connections, int descriptor) {
   bufferevent_setwatermark(stream, EV_READ, 0, MAX_UNREAD_INPUT);
   struct timeval patience = to_timeval(connections->options.write_timeout);
   bufferevent_set_timeouts(stream, NULL, &patience);
-  arm(connection, connections->options.idle_timeout);
+  connection->state = tls ? HANDSHAKING : READING_HEAD;
+  arm(connection, tls ? connections->options.handshake_deadline : connections->options.idle_timeout);
   bufferevent_enable(stream, EV_READ | EV_WRITE);
 }
 
@@ -381,8 +396,11 @@ static void write_head(struct connection *connection, int status, const char *ty
   strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &utc);
   if (connection->connections->draining) connection->keep_alive = false;
   struct evbuffer *output = output_of(connection);
-  evbuffer_add_printf(output, "HTTP/1.1 %d %s\r\nDate: %s\r\n%s", status, http_reason(status), date,
-                      headers ? headers : "");
+  struct buffer origins = {0};
+  cors_write(connection->connections->options.cors, connection->head.origin, &origins);
+  evbuffer_add_printf(output, "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s", status, http_reason(status), date,
+                      buffer_text(&origins), headers ? headers : "");
+  buffer_free(&origins);
   if (type) evbuffer_add_printf(output, "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\n", type);
   if (!connection->keep_alive)
     evbuffer_add_printf(output, "Connection: close\r\n");
@@ -421,6 +439,7 @@ void connection_respond_error(struct connection *connection, const struct api_er
   struct buffer body = {0}, lines = {0};
   if (headers) buffer_append_text(&lines, headers);
   if (error->retry_after) buffer_append_format(&lines, "Retry-After: %d\r\n", error->retry_after);
+  if (error->status == 401) buffer_append_text(&lines, "WWW-Authenticate: Bearer realm=\"kaiju\"\r\n");
   if (!json_append(&body, api_error_json(error))) buffer_clear(&body);
   connection_respond(connection, error->status, "application/json", buffer_text(&lines), buffer_text(&body),
                      body.length);

@@ -16,18 +16,27 @@
 
 #include "base/buffer.h"
 #include "http/api_error.h"
+#include "http/cors.h"
 #include "http/message.h"
+#include "http/tls.h"
 
 struct connection;
 struct connections;
 
 struct connections_options {
-  double request_deadline; /* seconds from a request's first byte to its last */
-  double idle_timeout;     /* seconds between requests */
-  double write_timeout;    /* seconds in which a reader takes nothing */
+  double handshake_deadline; /* seconds that a client may take to begin TLS */
+  double request_deadline;   /* seconds from a request's first byte to its last */
+  double idle_timeout;       /* seconds between requests */
+  double write_timeout;      /* seconds in which a reader takes nothing */
+  size_t max_head;           /* bytes of the request line and headers */
+  size_t max_headers;
   size_t max_body;         /* bytes of one body */
   size_t max_bodies;       /* bytes of all bodies that are held at once */
   size_t max_output;       /* bytes that may wait for a slow reader of a stream */
+  const struct cors *cors; /* whose lines every response has; or NULL */
+  /* The head of a request is complete, its body not yet read. 0, or -1 and an error that refuses it; the connection
+   * then closes. */
+  int (*on_head)(void *context, const struct http_head *head, struct api_error *error);
   /* A request is complete. The handler responds now or, after connection_set_owner, later. `body` may be moved out. */
   void (*on_request)(void *context, struct connection *connection, const struct http_head *head, struct buffer *body);
   void (*on_response)(void *context, int status); /* for statistics: every response, refusals included */
@@ -36,8 +45,8 @@ struct connections_options {
 };
 
 struct connections *connections_create(struct event_base *base, const struct connections_options *options);
-/* Takes the descriptor of an accepted client. */
-void connections_accept(struct connections *connections, int descriptor);
+/* Takes the descriptor of an accepted client. `tls`: a handshake comes first; or NULL. */
+void connections_accept(struct connections *connections, int descriptor, const struct tls *tls);
 size_t connections_count(const struct connections *connections);
 /* No more requests: connections that wait for one are closed, the others after their response. */
 void connections_drain(struct connections *connections);

@@ -120,11 +120,14 @@ static void parse_connection(struct http_head *head, struct span value) {
   }
 }
 
-struct header_seen {
-  bool host, transfer_encoding;
-};
+/* Which of two such headers counts, two programs could see differently. */
+static int keep_once(struct span value, const char *name, char **kept, struct api_error *error) {
+  if (*kept) return api_fail(error, 400, "bad_request", NULL, "%s is given twice", name);
+  *kept = strndup(value.data, value.length);
+  return *kept ? 0 : api_fail_memory(error);
+}
 
-static int parse_header(struct http_head *head, struct span line, struct header_seen *seen, struct api_error *error) {
+static int parse_header(struct http_head *head, struct span line, struct api_error *error) {
   const char *colon = memchr(line.data, ':', line.length);
   if (!colon) return bad(error, "a header has no colon");
   struct span name = {line.data, (size_t)(colon - line.data)};
@@ -134,29 +137,36 @@ static int parse_header(struct http_head *head, struct span line, struct header_
   while (end > start && (end[-1] == ' ' || end[-1] == '\t')) end--;
   struct span value = {start, (size_t)(end - start)};
   if (equals(name, "Host")) {
-    if (seen->host) return bad(error, "Host is given twice");
-    seen->host = true;
+    return keep_once(value, "Host", &head->host, error);
   } else if (equals(name, "Content-Length")) {
     return parse_length(head, value, error);
   } else if (equals(name, "Transfer-Encoding")) {
-    if (seen->transfer_encoding || !equals(value, "chunked"))
+    if (head->chunked || !equals(value, "chunked"))
       return api_fail(error, 501, "transfer_encoding", NULL, "the only Transfer-Encoding understood is chunked");
-    seen->transfer_encoding = head->chunked = true;
+    head->chunked = true;
   } else if (equals(name, "Connection")) {
     parse_connection(head, value);
   } else if (equals(name, "Expect")) {
     if (!equals(value, "100-continue"))
       return api_fail(error, 417, "expectation_failed", NULL, "the only expectation understood is 100-continue");
     head->expect_continue = head->version == 11;
+  } else if (equals(name, "Authorization")) {
+    return keep_once(value, "Authorization", &head->authorization, error);
+  } else if (equals(name, "X-Api-Key")) {
+    return keep_once(value, "X-Api-Key", &head->api_key, error);
+  } else if (equals(name, "Origin")) {
+    return keep_once(value, "Origin", &head->origin, error);
+  } else if (equals(name, "Access-Control-Request-Method")) {
+    head->asks_method = true;
   }
   return 0;
 }
 
-int http_head_parse(struct http_head *head, const char *bytes, size_t length, struct api_error *error) {
+int http_head_parse(struct http_head *head, const char *bytes, size_t length, size_t max_headers,
+                    struct api_error *error) {
   *head = (struct http_head){0};
   const char *cursor = bytes, *end = bytes + length;
   struct span line = {0};
-  struct header_seen seen = {0};
   if (!next_line(&cursor, end, &line)) {
     bad(error, "the request line holds a control character");
     goto failed;
@@ -168,17 +178,17 @@ int http_head_parse(struct http_head *head, const char *bytes, size_t length, st
       goto failed;
     }
     if (line.length == 0) break;
-    if (count == HTTP_MAX_HEADERS) {
-      api_fail(error, 431, "headers_too_large", NULL, "the request has more than %d headers", HTTP_MAX_HEADERS);
+    if (count == max_headers) {
+      api_fail(error, 431, "headers_too_large", NULL, "the request has more than %zu headers", max_headers);
       goto failed;
     }
-    if (parse_header(head, line, &seen, error)) goto failed;
+    if (parse_header(head, line, error)) goto failed;
   }
   if (head->chunked && (head->has_length || head->version == 10)) {
     bad(error, "Transfer-Encoding is given together with Content-Length or in HTTP/1.0");
     goto failed;
   }
-  if (head->version == 11 && !seen.host) {
+  if (head->version == 11 && !head->host) {
     bad(error, "HTTP/1.1 needs a Host header");
     goto failed;
   }
@@ -190,7 +200,11 @@ failed:
 
 void http_head_free(struct http_head *head) {
   free(head->path);
-  head->path = NULL;
+  free(head->host);
+  free(head->authorization);
+  free(head->api_key);
+  free(head->origin);
+  head->path = head->host = head->authorization = head->api_key = head->origin = NULL;
 }
 
 static int hexadecimal(char c) {
@@ -256,7 +270,8 @@ static int take_line_byte(struct chunk_decoder *decoder, char byte, struct api_e
 
 /* Trailers are skipped; the body ends with an empty line. */
 static int take_trailer_byte(struct chunk_decoder *decoder, char byte, struct api_error *error) {
-  if (++decoder->trailer_length > HTTP_MAX_HEAD) return bad(error, "the trailers of the chunked body are too large");
+  if (++decoder->trailer_length > HTTP_MAX_TRAILERS)
+    return bad(error, "the trailers of the chunked body are too large");
   if (decoder->trailer_return != (byte == '\n')) return bad(error, "a trailer does not end with CR LF");
   decoder->trailer_return = byte == '\r';
   if (byte == '\n') {
@@ -300,6 +315,10 @@ const char *http_reason(int status) {
       return "No Content";
     case 400:
       return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
     case 404:
       return "Not Found";
     case 405:

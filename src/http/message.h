@@ -13,7 +13,7 @@
 
 #include "http/api_error.h"
 
-enum { HTTP_MAX_HEAD = 32 * 1024, HTTP_MAX_HEADERS = 100 };
+enum { HTTP_DEFAULT_HEAD = 32 * 1024, HTTP_DEFAULT_HEADERS = 100, HTTP_MAX_TRAILERS = 32 * 1024 };
 
 enum http_method {
   HTTP_GET = 1,
@@ -32,10 +32,14 @@ struct http_head {
   bool chunked;
   bool has_length;
   uint64_t length;
+  /* Headers that say who asks whom, as sent; NULL without; owned. */
+  char *host, *authorization, *api_key /* X-Api-Key */, *origin;
+  bool asks_method; /* has Access-Control-Request-Method: with OPTIONS and an origin, a preflight */
 };
 
 /* Parses bytes[0, length), which end with the empty line. 0, or -1 and a 400, 417, 431, 501, 503 or 505. */
-int http_head_parse(struct http_head *head, const char *bytes, size_t length, struct api_error *error);
+int http_head_parse(struct http_head *head, const char *bytes, size_t length, size_t max_headers,
+                    struct api_error *error);
 void http_head_free(struct http_head *head);
 
 /* Decodes a chunked body as its bytes arrive. Zero-initialise. */
@@ -44,7 +48,7 @@ struct chunk_decoder {
   uint64_t left;  /* CHUNK_DATA: bytes that are still to come */
   char line[256]; /* CHUNK_SIZE, CHUNK_DATA_END: the line so far */
   size_t line_length;
-  size_t trailer_length; /* of all trailer lines, bounded by HTTP_MAX_HEAD */
+  size_t trailer_length; /* of all trailer lines, bounded by HTTP_MAX_TRAILERS */
   size_t trailer_line;   /* bytes of the trailer line so far */
   bool trailer_return;   /* the last byte was its CR */
 };

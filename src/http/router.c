@@ -146,6 +146,15 @@ static const char *allow_header(unsigned methods) {
   return "Allow: GET, HEAD, OPTIONS\r\n";
 }
 
+/* Preflights too. Without an allowed origin, pages of other sites cannot read what is served here. */
+static void respond_options(struct call *call, unsigned methods) {
+  struct buffer lines = {0};
+  buffer_append_text(&lines, allow_header(methods));
+  cors_write_preflight(call->router->cors, call->head->origin, methods & HTTP_POST ? "POST" : "GET, HEAD", &lines);
+  connection_respond(call->connection, 204, NULL, buffer_text(&lines), NULL, 0);
+  buffer_free(&lines);
+}
+
 void router_handle(const struct router *router, struct connection *connection, const struct http_head *head,
                    struct buffer *body) {
   struct call call = {.router = router, .connection = connection, .head = head, .body = body};
@@ -157,8 +166,7 @@ void router_handle(const struct router *router, struct connection *connection, c
     api_fail(&error, 404, "not_found", NULL, "there is nothing at '%.200s'", head->path);
     connection_respond_error(connection, &error, NULL);
   } else if (head->method == HTTP_OPTIONS) {
-    /* A preflight is answered, but no origin is allowed: pages of other sites cannot read what is served here. */
-    connection_respond(connection, 204, NULL, allow_header(route->methods), NULL, 0);
+    respond_options(&call, route->methods);
   } else if (!(route->methods & head->method)) {
     api_fail(&error, 405, "method_not_allowed", NULL, "'%.200s' does not take this method: see the Allow header",
              head->path);

@@ -12,6 +12,7 @@ struct router {
   struct connections *connections;
   struct generation_service *generations;
   struct metrics *metrics;
+  const struct cors *cors; /* or NULL */
 };
 
 /* Responds now, or starts a generation that will. */

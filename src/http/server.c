@@ -1,10 +1,8 @@
 #include "http/server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/listener.h>
-#include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,14 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "http/access.h"
+#include "http/listener.h"
 #include "http/router.h"
 
-enum { STOP_SECONDS = 3 };
+enum { STOP_SECONDS = 3, LISTENERS = 2 };
 
 struct http_server {
   struct http_limits limits;
@@ -30,8 +29,11 @@ struct http_server {
 
   /* The loop's thread only. */
   struct event_base *base;
-  struct evconnlistener *listener;
-  struct event *on_wakeup, *timer; /* the timer ends a pause of the listener, or the wait for the last clients */
+  struct evconnlistener *listeners[LISTENERS]; /* the port, the unix socket; NULL without */
+  struct listener_path socket_path;
+  const struct tls *tls; /* of the port, or NULL */
+  struct access access;
+  struct event *on_wakeup, *timer; /* the timer ends a pause of listening, or the wait for the last clients */
   struct connections *connections;
   bool stopping, paused;
   struct metrics metrics;
@@ -40,12 +42,15 @@ struct http_server {
 };
 
 static void set_limits(struct http_limits *limits) {
+  if (limits->handshake_deadline <= 0) limits->handshake_deadline = 10;
   if (limits->request_deadline <= 0) limits->request_deadline = 60;
   if (limits->idle_timeout <= 0) limits->idle_timeout = 75;
   if (limits->write_timeout <= 0) limits->write_timeout = 60;
   if (limits->comment_interval <= 0) limits->comment_interval = 4;
+  if (limits->max_head == 0) limits->max_head = HTTP_DEFAULT_HEAD;
+  if (limits->max_headers == 0) limits->max_headers = HTTP_DEFAULT_HEADERS;
   if (limits->max_body == 0) limits->max_body = (size_t)32 << 20;
-  if (limits->max_bodies == 0) limits->max_bodies = (size_t)256 << 20;
+  if (limits->max_bodies == 0) limits->max_bodies = limits->max_body > SIZE_MAX / 8 ? SIZE_MAX : 8 * limits->max_body;
   if (limits->max_output == 0) limits->max_output = (size_t)4 << 20;
   if (limits->max_connections == 0) limits->max_connections = 1024;
 }
@@ -56,6 +61,11 @@ static void wake(void *context) {
   /* It fails only when the counter is full, and then the loop is awake anyway. */
   ssize_t written = write(server->wakeup, &one, sizeof one);
   (void)written;
+}
+
+static int on_head(void *context, const struct http_head *head, struct api_error *error) {
+  const struct http_server *server = context;
+  return access_check(&server->access, head, error);
 }
 
 static void on_request(void *context, struct connection *connection, const struct http_head *head,
@@ -69,13 +79,23 @@ static void on_response(void *context, int status) {
   metrics_count_response(&server->metrics, status);
 }
 
+static void listen_again(struct http_server *server) {
+  for (size_t i = 0; i < LISTENERS; i++)
+    if (server->listeners[i]) evconnlistener_enable(server->listeners[i]);
+}
+
+static void listen_no_more(struct http_server *server) {
+  for (size_t i = 0; i < LISTENERS; i++)
+    if (server->listeners[i]) evconnlistener_disable(server->listeners[i]);
+}
+
 static void on_closed(void *context) {
   struct http_server *server = context;
   if (server->stopping) {
     if (connections_count(server->connections) == 0) event_base_loopbreak(server->base);
   } else if (server->paused && connections_count(server->connections) < server->limits.max_connections) {
     server->paused = false;
-    evconnlistener_enable(server->listener);
+    listen_again(server);
   }
 }
 
@@ -83,18 +103,20 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t descripto
                       void *context) {
   (void)address, (void)length;
   struct http_server *server = context;
-  connections_accept(server->connections, descriptor);
+  bool from_port = listener == server->listeners[0];
+  connections_accept(server->connections, descriptor, from_port ? server->tls : NULL);
   if (connections_count(server->connections) < server->limits.max_connections) return;
   server->paused = true;
-  evconnlistener_disable(listener);
+  listen_no_more(server);
 }
 
 /* Out of descriptors or memory: the loop would spin on the pending connection. */
 static void on_accept_error(struct evconnlistener *listener, void *context) {
   struct http_server *server = context;
   struct timeval pause = {.tv_usec = 200000};
+  (void)listener;
   log_warning("http: cannot accept a connection: %s", strerror(errno));
-  evconnlistener_disable(listener);
+  listen_no_more(server);
   evtimer_add(server->timer, &pause);
 }
 
@@ -104,7 +126,7 @@ static void on_timer(evutil_socket_t descriptor, short what, void *context) {
   if (server->stopping)
     event_base_loopbreak(server->base);
   else if (!server->paused)
-    evconnlistener_enable(server->listener);
+    listen_again(server);
 }
 
 static void deliver(struct http_server *server) {
@@ -119,7 +141,7 @@ static void deliver(struct http_server *server) {
 static void begin_stop(struct http_server *server) {
   struct timeval patience = {.tv_sec = STOP_SECONDS};
   server->stopping = true;
-  evconnlistener_disable(server->listener);
+  listen_no_more(server);
   connections_drain(server->connections);
   generations_stop(&server->generations);
   if (connections_count(server->connections) == 0)
@@ -144,47 +166,68 @@ static void *run(void *context) {
   return NULL;
 }
 
-static int listen_on(struct http_server *server, const char *host, uint16_t port, struct kj_error *error) {
-  char service[8];
-  snprintf(service, sizeof service, "%u", port);
-  struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *addresses = NULL;
-  int code = getaddrinfo(host, service, &hints, &addresses);
-  if (code != 0) return kj_fail(error, KJ_NOT_FOUND, "http: cannot resolve '%s': %s", host, gai_strerror(code));
-  for (struct addrinfo *address = addresses; address && !server->listener; address = address->ai_next)
-    server->listener = evconnlistener_new_bind(server->base, on_accept, server,
-                                               LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
-                                               SOMAXCONN, address->ai_addr, (int)address->ai_addrlen);
-  int reason = errno;
-  freeaddrinfo(addresses);
-  if (!server->listener)
-    return kj_fail(error, KJ_NETWORK, "http: cannot listen on %s port %u: %s", host, port, strerror(reason));
-  evconnlistener_set_error_cb(server->listener, on_accept_error);
+static int start_listening(struct http_server *server, size_t index, int descriptor, const char *where,
+                           struct kj_error *error) {
+  server->listeners[index] = evconnlistener_new(server->base, on_accept, server,
+                                                LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, SOMAXCONN, descriptor);
+  if (!server->listeners[index]) {
+    int reason = errno;
+    close(descriptor);
+    return kj_fail(error, KJ_NETWORK, "http: cannot listen on %s: %s", where, strerror(reason));
+  }
+  evconnlistener_set_error_cb(server->listeners[index], on_accept_error);
   return 0;
 }
 
-static uint16_t bound_port(const struct http_server *server) {
-  struct sockaddr_storage address;
-  socklen_t length = sizeof address;
-  if (getsockname(evconnlistener_get_fd(server->listener), (struct sockaddr *)&address, &length) != 0) return 0;
-  if (address.ss_family == AF_INET6) return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
-  return ntohs(((struct sockaddr_in *)&address)->sin_port);
+static int listen_on_port(struct http_server *server, const struct http_options *options, uint16_t *port,
+                          struct kj_error *error) {
+  int descriptor;
+  bool loopback;
+  int code = listener_tcp(&descriptor, options->host, options->port, port, &loopback, error);
+  if (code) return code;
+  if (!loopback && !options->keys && !options->insecure) {
+    close(descriptor);
+    return kj_fail(error, KJ_INVALID,
+                   "http: %s can be reached from other machines, and without a key whoever reaches it may use the "
+                   "server: give --api-key-file FILE, or --insecure where everybody is trusted",
+                   options->host);
+  }
+  if (!loopback && options->keys && !options->tls)
+    log_warning(
+        "http: prompts, answers and API keys cross the network readable for all: use --tls-cert and --tls-key, "
+        "or a proxy that does");
+  return start_listening(server, 0, descriptor, options->host, error);
+}
+
+static int listen_on_path(struct http_server *server, const char *path, struct kj_error *error) {
+  int descriptor;
+  int code = listener_unix(&descriptor, path, &server->socket_path, error);
+  return code ? code : start_listening(server, 1, descriptor, path, error);
 }
 
 /* Everything but the threads. */
-static int build(struct http_server *server, const struct http_options *options, struct kj_error *error) {
+static int build(struct http_server *server, const struct http_options *options, uint16_t *port,
+                 struct kj_error *error) {
   server->limits = options->limits;
   set_limits(&server->limits);
+  server->tls = options->tls;
+  server->access = (struct access){.keys = options->keys, .cors = options->cors, .open = options->insecure};
   server->model_name = strdup(options->model_name);
   server->base = event_base_new();
   server->wakeup = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (server->wakeup < 0) return kj_fail(error, KJ_IO, "http: eventfd: %s", strerror(errno));
   if (!server->model_name || !server->base) return kj_fail_memory(error, "the HTTP server");
-  struct connections_options connections = {.request_deadline = server->limits.request_deadline,
+  struct connections_options connections = {.handshake_deadline = server->limits.handshake_deadline,
+                                            .request_deadline = server->limits.request_deadline,
                                             .idle_timeout = server->limits.idle_timeout,
                                             .write_timeout = server->limits.write_timeout,
+                                            .max_head = server->limits.max_head,
+                                            .max_headers = server->limits.max_headers,
                                             .max_body = server->limits.max_body,
                                             .max_bodies = server->limits.max_bodies,
                                             .max_output = server->limits.max_output,
+                                            .cors = options->cors,
+                                            .on_head = on_head,
                                             .on_request = on_request,
                                             .on_response = on_response,
                                             .on_closed = on_closed,
@@ -204,16 +247,21 @@ static int build(struct http_server *server, const struct http_options *options,
                                    .created = (int64_t)time(NULL),
                                    .connections = server->connections,
                                    .generations = &server->generations,
-                                   .metrics = &server->metrics};
+                                   .metrics = &server->metrics,
+                                   .cors = options->cors};
   if (!server->connections || !server->on_wakeup || !server->timer || !server->generations.mailboxes ||
       event_add(server->on_wakeup, NULL) != 0)
     return kj_fail_memory(error, "the HTTP server");
-  return listen_on(server, options->host, options->port, error);
+  int code = options->host ? listen_on_port(server, options, port, error) : 0;
+  if (!code && options->socket_path) code = listen_on_path(server, options->socket_path, error);
+  return code;
 }
 
 static void release(struct http_server *server) {
   preparer_destroy(server->generations.preparer);
-  if (server->listener) evconnlistener_free(server->listener);
+  listener_remove(&server->socket_path);
+  for (size_t i = 0; i < LISTENERS; i++)
+    if (server->listeners[i]) evconnlistener_free(server->listeners[i]);
   connections_destroy(server->connections);
   mailbox_queue_destroy(server->generations.mailboxes);
   if (server->on_wakeup) event_free(server->on_wakeup);
@@ -249,11 +297,9 @@ int http_server_start(struct http_server **result, const struct http_options *op
   struct http_server *server = calloc(1, sizeof *server);
   if (!server) return kj_fail_memory(error, "the HTTP server");
   server->wakeup = -1;
-  int code = build(server, options, error);
-  if (!code) {
-    *port = bound_port(server);
-    code = start_threads(server, options, error);
-  }
+  *port = 0;
+  int code = build(server, options, port, error);
+  if (!code) code = start_threads(server, options, error);
   if (code) {
     release(server);
     return code;

@@ -142,7 +142,7 @@ class Lead(Process):
 
     @property
     def url(self):
-        return self.wait_for_line(r"(http://\S+?)/health")[1]
+        return self.wait_for_line(r"loading \S+; (\S+?)/health")[1]
 
     @property
     def port(self):

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (end) {
     struct http_head head;
     struct api_error error;
-    if (http_head_parse(&head, bytes, (size_t)(end + 4 - bytes), &error) == 0) {
+    if (http_head_parse(&head, bytes, (size_t)(end + 4 - bytes), HTTP_DEFAULT_HEADERS, &error) == 0) {
       check(head.path[0] == '/' || strcmp(head.path, "*") == 0);
       check(!(head.chunked && head.has_length));
       http_decode_path(head.path);

@@ -23,7 +23,9 @@ void serve_fake_start(struct serve_fake *serve, const struct http_limits *limits
                                  .engine = serve->engine,
                                  .tokenizer = serve->tokenizer,
                                  .chat = serve->chat,
-                                 .dropped_lines = serve->dropped_lines};
+                                 .dropped_lines = serve->dropped_lines,
+                                 .keys = serve->keys,
+                                 .cors = serve->cors};
   if (limits) options.limits = *limits;
   check(http_server_start(&serve->server, &options, &serve->port, &error), &error);
 }

@@ -9,7 +9,9 @@
 struct serve_fake {
   /* Set before the start. */
   uint32_t context;                   /* 0: FAKE_CONTEXT */
-  struct prompt_lines *dropped_lines; /* or NULL; the caller's */
+  struct prompt_lines *dropped_lines; /* or NULL; the caller's, as the next two */
+  const struct api_keys *keys;
+  const struct cors *cors;
 
   struct tokenizer *tokenizer;
   struct chat_template *chat;
