@@ -85,7 +85,8 @@ oracle() {
   KAIJU_BUILD=$build KAIJU_BUILD_AARCH64=$build/aarch64 "$python" -m pytest -q -p no:cacheprovider tests/oracle
 }
 
-e2e() { KAIJU_BUILD=$build "$python" -m pytest -q -p no:cacheprovider tests/e2e; }
+# Files side by side: the tests wait more than they compute.
+e2e() { KAIJU_BUILD=$build "$python" -m pytest -q -p no:cacheprovider -n "$jobs" --dist loadfile tests/e2e; }
 
 fuzz() {
   CC=clang configure "$build/fuzzing" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKAIJU_TESTS=OFF -DKAIJU_FUZZ=ON \
