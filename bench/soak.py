@@ -109,6 +109,16 @@ def thirds(samples):
             yield process, name, statistics.median(values[:third]), statistics.median(values[-third:])
 
 
+def fill_cache(cluster, model):
+    """Touches the whole KV pool before memory is watched: what the prefix cache takes in later is no growth."""
+    metrics, number = cluster.wait_idle(), 0
+    while metrics.get("kaiju_kv_blocks_cached", metrics["kaiju_kv_blocks"]) < metrics["kaiju_kv_blocks"] * 0.95:
+        cluster.ask_whole(COMPLETIONS, prompt=model.ids(1900, f"fill {number}"), max_tokens=1)
+        metrics, number = cluster.wait_idle(), number + 1
+        if number > metrics["kaiju_kv_blocks"]:
+            raise BenchError("the prefix cache does not fill")
+
+
 def run_clients(soak, clients):
     stop = threading.Event()
     watcher = threading.Thread(target=soak.watch, args=(stop,))
@@ -127,8 +137,9 @@ def run_soak(bench):
     with serving.open_model("kaiju-mini", bench.kaiju, arguments.thirty) as model:
         options = bench.options(model, 2048, "--parallel", "16", drafts=True)
         if serving.knows_option(bench.kaiju, "--kv-tokens"):
-            options += ["--kv-tokens", "16384"]  # soon full, so that memory can be flat
+            options += ["--kv-tokens", "16384"]
         with bench.cluster(model, 2, options) as cluster:
+            fill_cache(cluster, model)
             soak = Soak(cluster, model, time.monotonic() + arguments.minutes * 60)
             run_clients(soak, arguments.clients)
             metrics = cluster.wait_idle()
