@@ -45,6 +45,24 @@ static void name_model(const char *directory, char *name, size_t size) {
   free(real);
 }
 
+/* Of what decides the tokens of an answer, besides its request and the weights: this version and the model's structure.
+ */
+static int take_fingerprint(const char *directory, char text[40], struct kj_error *error) {
+  struct checkpoint *checkpoint;
+  struct checkpoint_identity identity;
+  int code = checkpoint_open(&checkpoint, directory, error);
+  if (code) return code;
+  code = checkpoint_identity(checkpoint, 0, 0, false, &identity, error);
+  if (!code) {
+    int length = snprintf(text, 40, "fp_%.16s_", KAIJU_VERSION);
+    for (size_t i = 0; i < CHECKPOINT_HASH; i++)
+      length += snprintf(text + length, 40 - (size_t)length, "%02x", identity.config[i]);
+    checkpoint_identity_free(&identity);
+  }
+  checkpoint_close(checkpoint);
+  return code;
+}
+
 static void write_url(struct serving *serving, const struct serve_flags *flags, uint16_t port) {
   if (!flags->host) {
     snprintf(serving->url, sizeof serving->url, "unix:%s", flags->socket_path);
@@ -68,7 +86,7 @@ static int run(void *context, struct kj_error *error) {
   struct serve_flags *flags = context;
   struct serving serving = {0};
   struct engine_options *options = &flags->engine.options;
-  char name[256];
+  char name[256], fingerprint[40];
   int code = serve_flags_prepare(flags, error);
   if (code) return code;
   signals_block();
@@ -78,6 +96,7 @@ static int run(void *context, struct kj_error *error) {
   if ((code = engine_create(&serving.engine, options, error))) goto done;
   if ((code = signals_watch(stop, serving.engine, error))) goto done;
   name_model(options->model, name, sizeof name);
+  if ((code = take_fingerprint(options->model, fingerprint, error))) goto done;
   struct http_options http = {.host = flags->host,
                               .port = (uint16_t)flags->port,
                               .socket_path = flags->socket_path,
@@ -87,6 +106,8 @@ static int run(void *context, struct kj_error *error) {
                               .insecure = flags->insecure,
                               .limits = flags->limits,
                               .model_name = name,
+                              .aliases = flags->aliases,
+                              .fingerprint = fingerprint,
                               .engine = serving.engine,
                               .tokenizer = serving.tokenizer,
                               .chat = serving.chat,

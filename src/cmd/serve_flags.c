@@ -25,6 +25,7 @@ enum {
   FLAG_IDLE_TIMEOUT,
   FLAG_WRITE_TIMEOUT,
   FLAG_DROP_PROMPT_LINES,
+  FLAG_ALIAS,
 };
 
 const char serve_manual[] =
@@ -55,7 +56,8 @@ const char serve_manual[] =
     "  --request-timeout S    seconds from a request's first byte to its last (default: 60)\n"
     "  --idle-timeout S       seconds that a connection may wait for its next request (default: 75)\n"
     "  --write-timeout S      seconds that a client may take nothing of its answer (default: 60)\n"
-    "Prompts:\n"
+    "Model and prompts:\n"
+    "  --alias NAME,NAME      further names that the model goes by in /v1/models and in answers\n"
     "  --drop-prompt-lines REGEX\n"
     "                         leave out lines of system messages that match, such as a header with the time: what "
     "comes\n"
@@ -79,6 +81,7 @@ const struct option serve_options[] = {{"host", required_argument, NULL, FLAG_HO
                                        {"idle-timeout", required_argument, NULL, FLAG_IDLE_TIMEOUT},
                                        {"write-timeout", required_argument, NULL, FLAG_WRITE_TIMEOUT},
                                        {"drop-prompt-lines", required_argument, NULL, FLAG_DROP_PROMPT_LINES},
+                                       {"alias", required_argument, NULL, FLAG_ALIAS},
                                        {"help", no_argument, NULL, COMMAND_HELP},
                                        ENGINE_LONG_OPTIONS,
                                        {NULL, 0, NULL, 0}};
@@ -193,6 +196,9 @@ int serve_flags_take(void *context, int option, const char *value, struct kj_err
     case FLAG_IDLE_TIMEOUT:
     case FLAG_WRITE_TIMEOUT:
       return take_limit(&flags->limits, option, value, error);
+    case FLAG_ALIAS:
+      flags->aliases = value;
+      return 0;
     case FLAG_DROP_PROMPT_LINES:
       return take_dropped_lines(flags, value, error);
     default:

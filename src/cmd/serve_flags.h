@@ -13,6 +13,7 @@ struct serve_flags {
   uint32_t port;
   bool port_given;
   const char *socket_path;
+  const char *aliases;
   const char *certificate_file, *tls_key_file;
   bool insecure;
   struct http_limits limits;

@@ -119,7 +119,8 @@ void generation_start(struct generation_service *service, struct connection *con
                       enum completion_endpoint endpoint, struct buffer *body) {
   struct generation *generation = calloc(1, sizeof *generation);
   struct preparation *preparation = calloc(1, sizeof *preparation);
-  if (!generation || !preparation || completion_identify(&generation->identity, endpoint, service->model_name)) {
+  if (!generation || !preparation ||
+      completion_identify(&generation->identity, endpoint, model_names_at(service->names, 0))) {
     free(generation);
     free(preparation);
     struct api_error error;
@@ -127,6 +128,7 @@ void generation_start(struct generation_service *service, struct connection *con
     connection_respond_error(connection, &error, NULL);
     return;
   }
+  generation->identity.fingerprint = service->fingerprint;
   generation->service = service;
   generation->connection = connection;
   generation->arrived = clock_seconds();
@@ -191,6 +193,13 @@ static void begin_stream(struct generation *generation) {
                openai_chunk(&generation->identity, true, "", 0, json_null(), NULL, generation->request->include_usage));
 }
 
+/* A client that asks for an alias gets the answer in that name. */
+static void name_model(struct generation *generation) {
+  const char *asked = generation->request->model;
+  const char *name = asked ? model_names_find(generation->service->names, asked) : NULL;
+  if (name) generation->identity.model = name;
+}
+
 void generation_prepared(struct preparation *preparation) {
   struct generation *generation = preparation->owner;
   if (!generation) {
@@ -204,6 +213,7 @@ void generation_prepared(struct preparation *preparation) {
   if (!failed) {
     generation->request = preparation->request;
     preparation->request = NULL;
+    name_model(generation);
     generation->usage.prompt_tokens = (uint32_t)preparation->tokens.count;
     struct kj_error cause;
     if (detokenizer_create(&generation->detokenizer, generation->service->tokenizer,

@@ -9,6 +9,7 @@
 #include "http/connection.h"
 #include "http/mailbox.h"
 #include "http/metrics.h"
+#include "http/model_names.h"
 #include "http/prepare.h"
 
 struct generation;
@@ -18,7 +19,8 @@ struct generation_service {
   struct event_base *base;
   struct engine *engine;
   const struct tokenizer *tokenizer;
-  const char *model_name;
+  const struct model_names *names;
+  const char *fingerprint; /* or NULL */
   struct preparer *preparer;
   struct mailbox_queue *mailboxes;
   struct metrics *metrics;

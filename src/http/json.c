@@ -72,10 +72,14 @@ static int append_bytes(const char *bytes, size_t length, void *context) {
   return buffer_failed(out) ? -1 : 0;
 }
 
-bool json_append(struct buffer *out, json_t *value) {
+static bool append_json(struct buffer *out, json_t *value, size_t flags) {
   if (!value) return false;
   /* 9 digits give every float back exactly. */
-  int result = json_dump_callback(value, append_bytes, out, JSON_COMPACT | JSON_REAL_PRECISION(9));
+  int result = json_dump_callback(value, append_bytes, out, JSON_COMPACT | JSON_REAL_PRECISION(9) | flags);
   json_decref(value);
   return result == 0;
 }
+
+bool json_append(struct buffer *out, json_t *value) { return append_json(out, value, 0); }
+
+bool json_append_value(struct buffer *out, json_t *value) { return append_json(out, value, JSON_ENCODE_ANY); }

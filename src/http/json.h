@@ -35,5 +35,7 @@ json_t *json_text(const char *text);
 /* Appends the value as compact JSON and releases it. False (nothing useful appended) if it is NULL or memory ran out.
  */
 bool json_append(struct buffer *out, json_t *value);
+/* The same for a value that may stand inside another one: a string too. */
+bool json_append_value(struct buffer *out, json_t *value);
 
 #endif

@@ -28,8 +28,9 @@ static json_t *usage_json(const struct completion_usage *usage) {
 }
 
 static json_t *envelope(const struct completion_identity *identity, const char *object, json_t *choices) {
-  return json_pack("{s:s, s:s, s:I, s:o, s:o}", "id", identity->id, "object", object, "created",
-                   (json_int_t)identity->created, "model", json_text(identity->model), "choices", choices);
+  return json_pack("{s:s, s:s, s:I, s:o, s:s?, s:o}", "id", identity->id, "object", object, "created",
+                   (json_int_t)identity->created, "model", json_text(identity->model), "system_fingerprint",
+                   identity->fingerprint, "choices", choices);
 }
 
 json_t *openai_response(const struct completion_identity *identity, const char *text, size_t length, json_t *logprobs,
@@ -79,8 +80,4 @@ json_t *openai_usage_chunk(const struct completion_identity *identity, const str
 json_t *openai_model(const char *name, int64_t created, uint32_t context) {
   return json_pack("{s:o, s:s, s:I, s:s, s:I}", "id", json_text(name), "object", "model", "created",
                    (json_int_t)created, "owned_by", "kaiju", "max_model_len", (json_int_t)context);
-}
-
-json_t *openai_model_list(const char *name, int64_t created, uint32_t context) {
-  return json_pack("{s:s, s:[o]}", "object", "list", "data", openai_model(name, created, context));
 }

@@ -13,6 +13,7 @@ struct completion_identity {
   char id[48];
   int64_t created; /* seconds since 1970 */
   const char *model;
+  const char *fingerprint; /* or NULL */
 };
 
 struct completion_usage {
@@ -35,6 +36,5 @@ json_t *openai_chunk(const struct completion_identity *identity, bool first, con
 json_t *openai_usage_chunk(const struct completion_identity *identity, const struct completion_usage *usage);
 
 json_t *openai_model(const char *name, int64_t created, uint32_t context);
-json_t *openai_model_list(const char *name, int64_t created, uint32_t context);
 
 #endif

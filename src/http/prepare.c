@@ -38,9 +38,22 @@ static struct preparation *take(struct preparation_queue *queue) {
 void preparation_free(struct preparation *preparation) {
   if (!preparation) return;
   buffer_free(&preparation->body);
+  buffer_free(&preparation->answer);
   completion_request_free(preparation->request);
   token_list_free(&preparation->tokens);
   free(preparation);
+}
+
+int prepare_chat_prompt(const struct preparer_options *options, const struct completion_request *request,
+                        struct buffer *prompt, struct api_error *error) {
+  struct kj_error cause;
+  if (!options->chat)
+    return api_fail(error, 400, "no_chat_template", NULL, "this model has no chat template: use /v1/completions");
+  if (options->dropped_lines && prompt_lines_drop(options->dropped_lines, request->messages, error)) return -1;
+  if (chat_template_render(options->chat, request->messages, request->tools, request->template_variables, true, prompt,
+                           &cause))
+    return api_fail_from(error, &cause);
+  return buffer_failed(prompt) ? api_fail_memory(error) : 0;
 }
 
 /* The prompt's text to tokens. Special tokens in it count as such, as with Transformers. */
@@ -48,25 +61,18 @@ static int tokenize(const struct preparer_options *options, struct preparation *
                     const struct completion_request *request) {
   struct kj_error cause;
   struct buffer text = {0};
-  int failed = -1;
-  if (request->endpoint == ENDPOINT_COMPLETIONS) {
-    failed = tokenizer_encode(options->tokenizer, request->prompt, request->prompt_length, true, &preparation->tokens,
-                              &cause);
-  } else if (!options->chat) {
-    return api_fail(&preparation->error, 400, "no_chat_template", NULL,
-                    "this model has no chat template: use /v1/completions");
-  } else {
-    if (options->dropped_lines && prompt_lines_drop(options->dropped_lines, request->messages, &preparation->error))
-      return -1;
-    failed = chat_template_render(options->chat, request->messages, request->tools, request->template_variables, true,
-                                  &text, &cause);
-    if (!failed && buffer_failed(&text)) failed = kj_fail_memory(&cause, "the prompt");
-    if (!failed)
-      failed =
-          tokenizer_encode(options->tokenizer, buffer_text(&text), text.length, true, &preparation->tokens, &cause);
+  const char *prompt = request->prompt;
+  size_t length = request->prompt_length;
+  int failed = 0;
+  if (request->endpoint == ENDPOINT_CHAT) {
+    failed = prepare_chat_prompt(options, request, &text, &preparation->error);
+    prompt = buffer_text(&text);
+    length = text.length;
   }
+  if (!failed && tokenizer_encode(options->tokenizer, prompt, length, true, &preparation->tokens, &cause))
+    failed = api_fail_from(&preparation->error, &cause);
   buffer_free(&text);
-  return failed ? api_fail_from(&preparation->error, &cause) : 0;
+  return failed;
 }
 
 static int check_context(const struct preparer_options *options, struct preparation *preparation) {
@@ -116,7 +122,8 @@ static void *run(void *context) {
       continue;
     }
     pthread_mutex_unlock(&preparer->lock);
-    prepare(&preparer->options, preparation);
+    preparer_work *work = preparation->work ? preparation->work : prepare;
+    work(&preparer->options, preparation);
     buffer_free(&preparation->body);
     pthread_mutex_lock(&preparer->lock);
     append(&preparer->done, preparation);

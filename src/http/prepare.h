@@ -24,14 +24,20 @@ struct preparer_options {
   void *wake_context;
 };
 
+struct preparation;
+/* Work that is not a generation's: fills `answer` or `error`. */
+typedef void preparer_work(const struct preparer_options *options, struct preparation *preparation);
+
 struct preparation {
+  preparer_work *work; /* or NULL: a generation's, as `prepare` does it */
   enum completion_endpoint endpoint;
   struct buffer body;
   void *owner; /* the loop's; NULL once nobody waits */
   /* The result: `request` and `tokens`, or `request` NULL and `error`. */
   struct completion_request *request;
   struct token_list tokens;
-  struct api_error error;
+  struct buffer answer;   /* of `work` */
+  struct api_error error; /* its status is 0 after success */
   struct preparation *next;
 };
 
@@ -45,7 +51,11 @@ void preparer_abandon(struct preparer *preparer, struct preparation *preparation
 struct preparation *preparer_take(struct preparer *preparer);
 void preparation_free(struct preparation *preparation);
 
-/* The work itself, without a thread: fills the result. */
+/* Appends the prompt of a chat request, as the template renders it; 0, or -1 and `error`. */
+int prepare_chat_prompt(const struct preparer_options *options, const struct completion_request *request,
+                        struct buffer *prompt, struct api_error *error);
+
+/* The work of a generation itself, without a thread: fills the result. */
 void prepare(const struct preparer_options *options, struct preparation *preparation);
 
 #endif

@@ -23,6 +23,7 @@ void completion_request_free(struct completion_request *request) {
   completion_request_drop_prompt(request);
   for (size_t i = 0; i < request->stop_count; i++) free(request->stops[i]);
   free(request->sampling.bias);
+  free(request->model);
   free(request);
 }
 
@@ -288,6 +289,7 @@ int completion_request_parse(struct completion_request **result, enum completion
   set_defaults(request, &config->generation);
   const char *model = NULL;
   field_string(&fields, "model", &model);
+  if (model && !(request->model = strdup(model))) fail_memory(&fields);
   parse_stream(&fields, request);
   parse_sampling(&fields, request);
   parse_length(&fields, request);

@@ -21,6 +21,7 @@ enum { REQUEST_MAX_STOPS = 16, REQUEST_MAX_STOP_BYTES = 1024, REQUEST_DEFAULT_CO
 
 struct completion_request {
   enum completion_endpoint endpoint;
+  char *model; /* as asked for, or NULL */
   bool stream, include_usage, ignore_eos;
   bool ignore_cache;        /* "cache_prompt": false */
   bool has_seed;            /* false: sampling.seed is to be drawn */

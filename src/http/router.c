@@ -6,6 +6,7 @@
 
 #include "http/json.h"
 #include "http/openai.h"
+#include "http/text_calls.h"
 
 enum { RETRY_AFTER_SECONDS = 5 };
 
@@ -86,7 +87,9 @@ static void get_metrics(struct call *call) {
   struct engine_status *status = get_status(call->router);
   struct buffer text = {0};
   const struct router *router = call->router;
-  if (status) metrics_write(router->metrics, status, router->model_name, connections_count(router->connections), &text);
+  if (status)
+    metrics_write(router->metrics, status, model_names_at(router->names, 0), connections_count(router->connections),
+                  &text);
   if (status && !buffer_failed(&text)) {
     connection_respond(call->connection, 200, "text/plain; version=0.0.4; charset=utf-8", NULL, text.data, text.length);
   } else {
@@ -96,25 +99,33 @@ static void get_metrics(struct call *call) {
   free(status);
 }
 
+static json_t *model_json(const struct router *router, const char *name) {
+  return openai_model(name, router->created, engine_context(router->engine));
+}
+
 static void get_models(struct call *call) {
   if (refuse_unready(call)) return;
   const struct router *router = call->router;
-  respond_json(call, 200, NULL, openai_model_list(router->model_name, router->created, engine_context(router->engine)));
+  json_t *models = json_array();
+  for (size_t i = 0; i < model_names_count(router->names); i++)
+    json_array_append_new(models, model_json(router, model_names_at(router->names, i)));
+  respond_json(call, 200, NULL, json_pack("{s:s, s:o}", "object", "list", "data", models));
 }
 
 static void get_model(struct call *call) {
   if (refuse_unready(call)) return;
   const struct router *router = call->router;
-  char *name = strdup(call->rest);
-  if (name && http_decode_path(name) && strcmp(name, router->model_name) == 0) {
-    respond_json(call, 200, NULL, openai_model(router->model_name, router->created, engine_context(router->engine)));
+  char *asked = strdup(call->rest);
+  const char *name = asked && http_decode_path(asked) ? model_names_find(router->names, asked) : NULL;
+  if (name) {
+    respond_json(call, 200, NULL, model_json(router, name));
   } else {
     struct api_error error;
     api_fail(&error, 404, "model_not_found", "model", "there is no model '%.200s' here: this server has '%s'",
-             name ? name : "", router->model_name);
+             asked ? asked : "", model_names_at(router->names, 0));
     connection_respond_error(call->connection, &error, NULL);
   }
-  free(name);
+  free(asked);
 }
 
 static void generate(struct call *call, enum completion_endpoint endpoint) {
@@ -124,10 +135,25 @@ static void generate(struct call *call, enum completion_endpoint endpoint) {
 static void post_chat(struct call *call) { generate(call, ENDPOINT_CHAT); }
 static void post_completions(struct call *call) { generate(call, ENDPOINT_COMPLETIONS); }
 
+/* These need no engine: they answer while it is loading too. */
+static void work_on_text(struct call *call, preparer_work *work) {
+  text_call_start(call->router->generations->preparer, call->connection, work, call->body);
+}
+
+static void post_tokenize(struct call *call) { work_on_text(call, text_tokenize); }
+static void post_detokenize(struct call *call) { work_on_text(call, text_detokenize); }
+static void post_apply_template(struct call *call) { work_on_text(call, text_apply_template); }
+
 static const struct route routes[] = {
-    {"/health", HTTP_GET | HTTP_HEAD, get_health},    {"/metrics", HTTP_GET | HTTP_HEAD, get_metrics},
-    {"/v1/models", HTTP_GET | HTTP_HEAD, get_models}, {"/v1/models/", HTTP_GET | HTTP_HEAD, get_model},
-    {"/v1/chat/completions", HTTP_POST, post_chat},   {"/v1/completions", HTTP_POST, post_completions},
+    {"/health", HTTP_GET | HTTP_HEAD, get_health},
+    {"/metrics", HTTP_GET | HTTP_HEAD, get_metrics},
+    {"/v1/models", HTTP_GET | HTTP_HEAD, get_models},
+    {"/v1/models/", HTTP_GET | HTTP_HEAD, get_model},
+    {"/v1/chat/completions", HTTP_POST, post_chat},
+    {"/v1/completions", HTTP_POST, post_completions},
+    {"/tokenize", HTTP_POST, post_tokenize},
+    {"/detokenize", HTTP_POST, post_detokenize},
+    {"/apply-template", HTTP_POST, post_apply_template},
 };
 
 static const struct route *find_route(const char *path, const char **rest) {

@@ -7,7 +7,7 @@
 
 struct router {
   struct engine *engine;
-  const char *model_name;
+  const struct model_names *names;
   int64_t created; /* of the model, as /v1/models reports it: the server's start */
   struct connections *connections;
   struct generation_service *generations;

@@ -17,12 +17,14 @@
 #include "http/access.h"
 #include "http/listener.h"
 #include "http/router.h"
+#include "http/text_calls.h"
 
 enum { STOP_SECONDS = 3, LISTENERS = 2 };
 
 struct http_server {
   struct http_limits limits;
-  char *model_name;
+  struct model_names *names;
+  char *fingerprint;
   pthread_t thread;
   int wakeup; /* eventfd */
   atomic_bool stop_asked;
@@ -131,7 +133,10 @@ static void on_timer(evutil_socket_t descriptor, short what, void *context) {
 
 static void deliver(struct http_server *server) {
   for (struct preparation *done = NULL; (done = preparer_take(server->generations.preparer));)
-    generation_prepared(done);
+    if (done->work)
+      text_call_done(done);
+    else
+      generation_prepared(done);
   struct mailbox *mailbox = NULL;
   for (struct generation *generation = NULL;
        (generation = mailbox_queue_next(server->generations.mailboxes, &mailbox));)
@@ -212,11 +217,13 @@ static int build(struct http_server *server, const struct http_options *options,
   set_limits(&server->limits);
   server->tls = options->tls;
   server->access = (struct access){.keys = options->keys, .cors = options->cors, .open = options->insecure};
-  server->model_name = strdup(options->model_name);
+  if (options->fingerprint) server->fingerprint = strdup(options->fingerprint);
   server->base = event_base_new();
   server->wakeup = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (server->wakeup < 0) return kj_fail(error, KJ_IO, "http: eventfd: %s", strerror(errno));
-  if (!server->model_name || !server->base) return kj_fail_memory(error, "the HTTP server");
+  if (!server->base || !server->fingerprint != !options->fingerprint) return kj_fail_memory(error, "the HTTP server");
+  if (model_names_create(&server->names, options->model_name, options->aliases, error))
+    return kj_fail_context(error, "http: the names of the model");
   struct connections_options connections = {.handshake_deadline = server->limits.handshake_deadline,
                                             .request_deadline = server->limits.request_deadline,
                                             .idle_timeout = server->limits.idle_timeout,
@@ -238,12 +245,13 @@ static int build(struct http_server *server, const struct http_options *options,
   server->generations = (struct generation_service){.base = server->base,
                                                     .engine = options->engine,
                                                     .tokenizer = options->tokenizer,
-                                                    .model_name = server->model_name,
+                                                    .names = server->names,
+                                                    .fingerprint = server->fingerprint,
                                                     .mailboxes = mailbox_queue_create(wake, server),
                                                     .metrics = &server->metrics,
                                                     .comment_interval = server->limits.comment_interval};
   server->router = (struct router){.engine = options->engine,
-                                   .model_name = server->model_name,
+                                   .names = server->names,
                                    .created = (int64_t)time(NULL),
                                    .connections = server->connections,
                                    .generations = &server->generations,
@@ -258,17 +266,18 @@ static int build(struct http_server *server, const struct http_options *options,
 }
 
 static void release(struct http_server *server) {
-  preparer_destroy(server->generations.preparer);
   listener_remove(&server->socket_path);
   for (size_t i = 0; i < LISTENERS; i++)
     if (server->listeners[i]) evconnlistener_free(server->listeners[i]);
-  connections_destroy(server->connections);
+  connections_destroy(server->connections); /* whose owners may leave the preparer */
+  preparer_destroy(server->generations.preparer);
   mailbox_queue_destroy(server->generations.mailboxes);
   if (server->on_wakeup) event_free(server->on_wakeup);
   if (server->timer) event_free(server->timer);
   if (server->base) event_base_free(server->base);
   if (server->wakeup >= 0) close(server->wakeup);
-  free(server->model_name);
+  model_names_free(server->names);
+  free(server->fingerprint);
   free(server);
 }
 

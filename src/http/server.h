@@ -46,8 +46,10 @@ struct http_options {
   const struct api_keys *keys; /* or NULL */
   const struct cors *cors;     /* or NULL */
   bool insecure;
-  const char *model_name; /* as /v1/models reports it */
-  struct engine *engine;  /* borrowed, as all below */
+  const char *model_name;  /* as /v1/models reports it */
+  const char *aliases;     /* "NAME,NAME": further names (http/model_names.h); or NULL */
+  const char *fingerprint; /* of what computes the answers, for system_fingerprint; or NULL */
+  struct engine *engine;   /* borrowed, as all below */
   const struct tokenizer *tokenizer;
   const struct chat_template *chat;         /* NULL: chat completions answer 400 */
   const struct prompt_lines *dropped_lines; /* http/prompt_lines.h; or NULL */

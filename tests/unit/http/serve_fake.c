@@ -25,7 +25,9 @@ void serve_fake_start(struct serve_fake *serve, const struct http_limits *limits
                                  .chat = serve->chat,
                                  .dropped_lines = serve->dropped_lines,
                                  .keys = serve->keys,
-                                 .cors = serve->cors};
+                                 .cors = serve->cors,
+                                 .aliases = serve->aliases,
+                                 .fingerprint = "fp_fake"};
   if (limits) options.limits = *limits;
   check(http_server_start(&serve->server, &options, &serve->port, &error), &error);
 }

@@ -12,6 +12,7 @@ struct serve_fake {
   struct prompt_lines *dropped_lines; /* or NULL; the caller's, as the next two */
   const struct api_keys *keys;
   const struct cors *cors;
+  const char *aliases;
 
   struct tokenizer *tokenizer;
   struct chat_template *chat;
