@@ -21,6 +21,14 @@ int file_open(int *descriptor, struct stat *status, const char *path, struct kj_
   return code;
 }
 
+int file_check_private(const struct stat *status, const char *path, const char *secret, struct kj_error *error) {
+  if (!(status->st_mode & (S_IRWXG | S_IRWXO))) return 0;
+  return kj_fail(error, KJ_INVALID,
+                 "%s: others may read the %s (permissions %04o); run `chmod 600 %s`, and make new ones if someone may "
+                 "have seen them",
+                 path, secret, (unsigned)(status->st_mode & 07777), path);
+}
+
 int file_read(int descriptor, void *bytes, size_t length, const char *path, struct kj_error *error) {
   for (size_t done = 0; done < length;) {
     ssize_t count = pread(descriptor, (char *)bytes + done, length - done, (off_t)done);

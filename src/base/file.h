@@ -11,6 +11,9 @@
  * is not waited for. *descriptor is -1 on an error. */
 int file_open(int *descriptor, struct stat *status, const char *path, struct kj_error *error);
 
+/* KJ_INVALID unless the file is its owner's alone; `secret` names what is in it, for the message. */
+int file_check_private(const struct stat *status, const char *path, const char *secret, struct kj_error *error);
+
 /* Reads the first `length` bytes. KJ_IO also where the file has fewer: it has changed since it was measured. */
 int file_read(int descriptor, void *bytes, size_t length, const char *path, struct kj_error *error);
 

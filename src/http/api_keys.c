@@ -99,14 +99,10 @@ static int read_file(const char *path, char **text, size_t *length, struct kj_er
   *length = 0;
   int code = file_open(&file, &status, path, error);
   if (code) return code;
-  if (status.st_mode & (S_IRWXG | S_IRWXO)) {
-    code = kj_fail(error, KJ_INVALID,
-                   "%s: others may read the API keys (permissions %04o); run `chmod 600 %s`, and make new keys if "
-                   "someone may have seen them",
-                   path, (unsigned)(status.st_mode & 07777), path);
-  } else if (status.st_size > FILE_LIMIT) {
+  code = file_check_private(&status, path, "API keys", error);
+  if (!code && status.st_size > FILE_LIMIT) {
     code = kj_fail(error, KJ_INVALID, "%s: is larger than any file of API keys", path);
-  } else {
+  } else if (!code) {
     *length = (size_t)status.st_size;
     *text = calloc(1, *length + 1);
     code = *text ? file_read(file, *text, *length, path, error) : kj_fail_memory(error, "the API keys");

@@ -23,13 +23,8 @@ int link_key_load(const char *path, uint8_t key[LINK_KEY_BYTES], struct kj_error
   int file;
   int code = file_open(&file, &status, path, error);
   if (code) return code;
-  if (status.st_mode & (S_IRWXG | S_IRWXO)) {
-    code = kj_fail(error, KJ_INVALID,
-                   "%s: others may read the cluster key (permissions %04o); run `chmod 600 %s`, and make a new key if "
-                   "someone may have seen it",
-                   path, (unsigned)(status.st_mode & 07777), path);
-    goto done;
-  }
+  code = file_check_private(&status, path, "cluster's keys", error);
+  if (code) goto done;
   size_t length = (uint64_t)status.st_size < sizeof text ? (size_t)status.st_size : sizeof text, end = length;
   code = file_read(file, text, length, path, error);
   if (code) goto done;
