@@ -6,6 +6,7 @@
 #include "http/json.h"
 #include "http/logprobs.h"
 #include "http/openai.h"
+#include "http/reply.h"
 #include "text/detokenizer.h"
 
 struct generation {
@@ -23,7 +24,7 @@ struct generation {
   uint64_t engine_id;
   struct detokenizer *detokenizer;
   struct logprobs logprobs;
-  struct buffer text;    /* released and not yet sent */
+  struct reply reply;    /* what is released and not yet sent */
   struct event *silence; /* streams: since the last byte */
 };
 
@@ -40,7 +41,7 @@ static void free_generation(struct generation *generation) {
   completion_request_free(generation->request);
   detokenizer_free(generation->detokenizer);
   logprobs_free(&generation->logprobs);
-  buffer_free(&generation->text);
+  reply_free(&generation->reply);
   free(generation);
 }
 
@@ -219,6 +220,8 @@ void generation_prepared(struct preparation *preparation) {
     if (detokenizer_create(&generation->detokenizer, generation->service->tokenizer,
                            (const char *const *)generation->request->stops, generation->request->stop_count, &cause))
       failed = api_fail_from(&error, &cause);
+    else if (reply_begin(&generation->reply, generation->request))
+      failed = api_fail_memory(&error);
   }
   if (!failed) failed = submit(generation, &preparation->tokens, &error);
   preparation_free(preparation);
@@ -245,14 +248,18 @@ static const char *consume(struct generation *generation, const struct mailbox_e
     take_usage(&generation->usage, event);
     if (has_text) {
       if (generation->request->sampling.top_logprobs >= 0) logprobs_add(&generation->logprobs, &event->sampled);
-      if (detokenizer_push(generation->detokenizer, event->sampled.token, &generation->text)) {
+      bool stopped = detokenizer_push(generation->detokenizer, event->sampled.token, &generation->reply.text);
+      if (reply_read(&generation->reply) || stopped) {
         if (event->finish == FINISH_NONE) cancel(generation);
-        return "stop";
+        reply_finish(&generation->reply, true);
+        return reply_reason(&generation->reply, "stop");
       }
     }
     if (event->finish == FINISH_EOS || event->finish == FINISH_LENGTH) {
-      detokenizer_finish_cut(generation->detokenizer, &generation->text);
-      return event->finish == FINISH_EOS ? "stop" : "length";
+      bool cut = event->finish == FINISH_LENGTH;
+      detokenizer_finish_cut(generation->detokenizer, &generation->reply.text);
+      reply_finish(&generation->reply, cut);
+      return reply_reason(&generation->reply, cut ? "length" : "stop");
     }
   }
   return NULL;
@@ -275,10 +282,11 @@ static void complete_stream(struct generation *generation, const char *reason) {
 
 static void complete_response(struct generation *generation, const char *reason) {
   struct connection *connection = generation->connection;
+  const struct buffer *content = &generation->reply.content;
   struct buffer body = {0};
-  if (!json_append(&body,
-                   openai_response(&generation->identity, buffer_text(&generation->text), generation->text.length,
-                                   logprobs_take(&generation->logprobs), reason, &generation->usage))) {
+  if (!json_append(&body, openai_response(&generation->identity, buffer_text(content), content->length,
+                                          reply_take_calls(&generation->reply), logprobs_take(&generation->logprobs),
+                                          reason, &generation->usage))) {
     buffer_free(&body);
     fail_memory(generation);
     return;
@@ -289,12 +297,26 @@ static void complete_response(struct generation *generation, const char *reason)
 }
 
 /* Sends the text and log-probabilities that have come together. False if the generation is gone. */
-static bool flush_stream(struct generation *generation) {
-  if (generation->text.length == 0 && !generation->logprobs.value) return true;
-  json_t *chunk = openai_chunk(&generation->identity, false, buffer_text(&generation->text), generation->text.length,
+static bool flush_text(struct generation *generation) {
+  struct buffer *content = &generation->reply.content;
+  if (content->length == 0 && !generation->logprobs.value) return true;
+  json_t *chunk = openai_chunk(&generation->identity, false, buffer_text(content), content->length,
                                logprobs_take(&generation->logprobs), NULL, generation->request->include_usage);
-  buffer_clear(&generation->text);
+  buffer_clear(content);
   return send_event(generation, chunk);
+}
+
+/* Then the parts of tool calls, each in a chunk of its own: there are clients that look at the first of a chunk only.
+ */
+static bool flush_stream(struct generation *generation) {
+  if (!flush_text(generation)) return false;
+  json_t *parts = reply_take_calls(&generation->reply);
+  bool sent = true;
+  for (size_t i = 0; sent && i < json_array_size(parts); i++)
+    sent = send_event(generation, openai_call_chunk(&generation->identity, json_incref(json_array_get(parts, i)),
+                                                    generation->request->include_usage));
+  json_decref(parts);
+  return sent;
 }
 
 void generation_deliver(struct generation *generation) {
@@ -303,7 +325,7 @@ void generation_deliver(struct generation *generation) {
   const struct mailbox_event *events = mailbox_take(generation->mailbox, &count, &cause);
   const char *reason = consume(generation, events, count);
   enum finish finish = !reason && count > 0 ? events[count - 1].finish : FINISH_NONE;
-  if (buffer_failed(&generation->text)) {
+  if (reply_failed(&generation->reply)) {
     fail_memory(generation);
     return;
   }

@@ -33,13 +33,14 @@ static json_t *envelope(const struct completion_identity *identity, const char *
                    identity->fingerprint, "choices", choices);
 }
 
-json_t *openai_response(const struct completion_identity *identity, const char *text, size_t length, json_t *logprobs,
-                        const char *finish_reason, const struct completion_usage *usage) {
-  json_t *content = json_stringn(text, length);
+json_t *openai_response(const struct completion_identity *identity, const char *text, size_t length, json_t *calls,
+                        json_t *logprobs, const char *finish_reason, const struct completion_usage *usage) {
+  json_t *content = calls && !length ? json_null() : json_stringn(text, length);
   json_t *response = NULL;
   if (identity->endpoint == ENDPOINT_CHAT) {
-    json_t *choice = json_pack("{s:i, s:{s:s, s:o, s:n}, s:o, s:s}", "index", 0, "message", "role", "assistant",
-                               "content", content, "refusal", "logprobs", logprobs, "finish_reason", finish_reason);
+    json_t *choice =
+        json_pack("{s:i, s:{s:s, s:o, s:n, s:o*}, s:o, s:s}", "index", 0, "message", "role", "assistant", "content",
+                  content, "refusal", "tool_calls", calls, "logprobs", logprobs, "finish_reason", finish_reason);
     response = envelope(identity, "chat.completion", json_pack("[o]", choice));
   } else {
     json_t *choice = json_pack("{s:i, s:o, s:o, s:s}", "index", 0, "text", content, "logprobs", logprobs,
@@ -66,6 +67,14 @@ json_t *openai_chunk(const struct completion_identity *identity, bool first, con
                                "logprobs", logprobs, "finish_reason", finish_reason);
     chunk = envelope(identity, "text_completion", json_pack("[o]", choice));
   }
+  if (usage_follows) json_object_set_new(chunk, "usage", json_null());
+  return chunk;
+}
+
+json_t *openai_call_chunk(const struct completion_identity *identity, json_t *call, bool usage_follows) {
+  json_t *choice =
+      json_pack("{s:i, s:{s:[o]}, s:n, s:n}", "index", 0, "delta", "tool_calls", call, "logprobs", "finish_reason");
+  json_t *chunk = envelope(identity, "chat.completion.chunk", json_pack("[o]", choice));
   if (usage_follows) json_object_set_new(chunk, "usage", json_null());
   return chunk;
 }

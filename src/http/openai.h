@@ -25,14 +25,17 @@ struct completion_usage {
 /* A new id; -1 if the system has no random bytes. */
 int completion_identify(struct completion_identity *identity, enum completion_endpoint endpoint, const char *model);
 
-/* `logprobs` is taken over and may be JSON null. NULL only without memory. */
-json_t *openai_response(const struct completion_identity *identity, const char *text, size_t length, json_t *logprobs,
-                        const char *finish_reason, const struct completion_usage *usage);
+/* `logprobs` is taken over and may be JSON null, `calls` (the message's tool_calls) as well and may be NULL. NULL only
+ * without memory. */
+json_t *openai_response(const struct completion_identity *identity, const char *text, size_t length, json_t *calls,
+                        json_t *logprobs, const char *finish_reason, const struct completion_usage *usage);
 
 /* One chunk. `text` NULL: none (the last one). `first`: names the role. `finish_reason` NULL: more follow.
  * `usage_follows`: a usage chunk ends the stream, so this one says null. */
 json_t *openai_chunk(const struct completion_identity *identity, bool first, const char *text, size_t length,
                      json_t *logprobs, const char *finish_reason, bool usage_follows);
+/* One chunk with a part of a tool call, which is taken over. */
+json_t *openai_call_chunk(const struct completion_identity *identity, json_t *call, bool usage_follows);
 json_t *openai_usage_chunk(const struct completion_identity *identity, const struct completion_usage *usage);
 
 json_t *openai_model(const char *name, int64_t created, uint32_t context);

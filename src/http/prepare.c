@@ -88,6 +88,17 @@ static int check_context(const struct preparer_options *options, struct preparat
   return 0;
 }
 
+/* What the tools say about how calls in the answer are read. */
+static int compile_tools(const struct preparer_options *options, struct preparation *preparation,
+                         struct completion_request *request) {
+  struct kj_error cause;
+  if (!request->tools || options->tool_form == TOOL_FORM_NONE) return 0;
+  request->tool_form = options->tool_form;
+  return tool_schemas_compile(&request->tool_schemas, request->tools, &cause)
+             ? api_fail_from(&preparation->error, &cause)
+             : 0;
+}
+
 void prepare(const struct preparer_options *options, struct preparation *preparation) {
   struct completion_request *request = NULL;
   if (completion_request_parse(&request, preparation->endpoint, buffer_text(&preparation->body),
@@ -101,6 +112,7 @@ void prepare(const struct preparer_options *options, struct preparation *prepara
     failed = tokenize(options, preparation, request);
   }
   if (!failed) failed = check_context(options, preparation);
+  if (!failed) failed = compile_tools(options, preparation, request);
   if (!failed && !request->has_seed && getentropy(&request->sampling.seed, sizeof request->sampling.seed) != 0)
     failed = api_fail(&preparation->error, 500, "internal_error", NULL, "no random seed could be drawn");
   if (failed) {

@@ -11,12 +11,14 @@
 #include "http/request.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
+#include "text/tool_form.h"
 
 struct preparer;
 
 struct preparer_options {
   const struct tokenizer *tokenizer;
   const struct chat_template *chat;         /* NULL: chat completions answer 400 */
+  enum tool_form tool_form;                 /* of the template */
   const struct prompt_lines *dropped_lines; /* of system messages, or NULL */
   const struct config *config;
   uint32_t context;            /* tokens of a sequence at most */

@@ -24,6 +24,7 @@ void completion_request_free(struct completion_request *request) {
   for (size_t i = 0; i < request->stop_count; i++) free(request->stops[i]);
   free(request->sampling.bias);
   free(request->model);
+  tool_schemas_free(request->tool_schemas);
   free(request);
 }
 
@@ -193,7 +194,8 @@ static void refuse_unsupported(struct fields *fields) {
   const json_t *choice = field_any(fields, "tool_choice");
   const char *mode = json_string_value(choice);
   if (choice && !(mode && (strcmp(mode, "auto") == 0 || strcmp(mode, "none") == 0)))
-    fail(fields, "unsupported", "tool_choice", "'tool_choice' must be 'auto' or 'none'");
+    fail(fields, "unsupported", "tool_choice",
+         "'tool_choice' must be 'auto' or 'none': that the model calls a tool cannot be enforced");
   if (field_any(fields, "functions") || field_any(fields, "function_call"))
     fail(fields, "unsupported", "functions", "'functions' and 'function_call' are not supported: use 'tools'");
 }
@@ -203,6 +205,9 @@ static void parse_chat(struct fields *fields, struct completion_request *request
   const json_t *tools = field_value(fields, "tools", JSON_ARRAY, "an array");
   const char *choice = json_string_value(field_any(fields, "tool_choice"));
   const json_t *variables = field_value(fields, "chat_template_kwargs", JSON_OBJECT, "an object");
+  bool parallel_calls = true;
+  field_boolean(fields, "parallel_tool_calls", &parallel_calls);
+  request->only_one_call = !parallel_calls;
   if (fields->failed) return;
   request->messages = messages_check(json_object_get(fields->object, "messages"), fields->error);
   if (!request->messages || tools_check(tools, fields->error)) {

@@ -14,6 +14,8 @@
 #include "http/api_error.h"
 #include "model/config.h"
 #include "sched/sampler.h"
+#include "text/tool_form.h"
+#include "text/tool_schemas.h"
 
 enum completion_endpoint { ENDPOINT_CHAT, ENDPOINT_COMPLETIONS };
 
@@ -34,6 +36,10 @@ struct completion_request {
   json_t *messages;           /* as messages_check returns them */
   json_t *tools;              /* or NULL */
   json_t *template_variables; /* chat_template_kwargs, or NULL */
+  bool only_one_call;         /* "parallel_tool_calls": false */
+  /* What the answer is read with, if it may hold calls that can be read: set by http/prepare.h. */
+  enum tool_form tool_form;
+  struct tool_schemas *tool_schemas; /* or NULL */
 
   /* ENDPOINT_COMPLETIONS: text, or token ids if `tokens` is not NULL */
   char *prompt;

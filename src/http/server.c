@@ -284,6 +284,7 @@ static void release(struct http_server *server) {
 static int start_threads(struct http_server *server, const struct http_options *options, struct kj_error *error) {
   struct preparer_options preparer = {.tokenizer = options->tokenizer,
                                       .chat = options->chat,
+                                      .tool_form = options->chat ? tool_form_of(options->chat) : TOOL_FORM_NONE,
                                       .dropped_lines = options->dropped_lines,
                                       .config = engine_config(options->engine),
                                       .context = engine_context(options->engine),

@@ -13,7 +13,10 @@ static void check(int code, const struct kj_error *error) {
 void serve_fake_start(struct serve_fake *serve, const struct http_limits *limits) {
   struct kj_error error;
   check(tokenizer_load(&serve->tokenizer, model, &error), &error);
-  check(chat_template_load(&serve->chat, model, &error), &error);
+  if (serve->template)
+    check(chat_template_parse(&serve->chat, "test", serve->template, strlen(serve->template), &error), &error);
+  else
+    check(chat_template_load(&serve->chat, model, &error), &error);
   struct fake_settings settings = {.vocabulary = tokenizer_size(serve->tokenizer),
                                    .context = serve->context ? serve->context : FAKE_CONTEXT};
   assert_true(tokenizer_find(serve->tokenizer, "<|im_end|>", &settings.eos));
