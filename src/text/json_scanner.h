@@ -52,6 +52,7 @@ bool json_scanner_whole(const struct json_scanner *scanner);
 bool json_scanner_close(const struct json_scanner *scanner, struct buffer *out);
 
 static inline bool json_space(char byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
+static inline bool json_begins_number(char byte) { return byte == '-' || (byte >= '0' && byte <= '9'); }
 /* True if the text is one whole value. */
 bool json_text_whole(const char *text, size_t length);
 

@@ -109,19 +109,23 @@ static bool read_members(struct reader *reader, unsigned depth) {
   return true;
 }
 
+static bool ends_word(char byte) {
+  return json_space(byte) || byte == ',' || byte == ':' || byte == ']' || byte == '}' || byte == ')';
+}
+
 static bool read_word(struct reader *reader) {
   static const char *const WORDS[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"},
                                          {"true", "true"}, {"false", "false"}, {"null", "null"}};
   const char *begin = reader->text + reader->at;
   size_t length = 0, left = reader->length - reader->at;
-  while (length < left && !json_space(begin[length]) && !memchr(",:]})", begin[length], 5)) length++;
+  while (length < left && !ends_word(begin[length])) length++;
   reader->at += length;
   for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
     if (length != strlen(WORDS[i][0]) || memcmp(begin, WORDS[i][0], length) != 0) continue;
     buffer_append_text(reader->out, WORDS[i][1]);
     return true;
   }
-  if (!json_text_whole(begin, length) || !memchr("-0123456789", begin[0], 11)) return false;
+  if (!json_text_whole(begin, length) || !json_begins_number(begin[0])) return false;
   buffer_append(reader->out, begin, length);
   return true;
 }

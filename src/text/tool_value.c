@@ -28,7 +28,7 @@ static bool append_boolean(struct buffer *out, bool may_be_string, const char *t
 }
 
 static bool append_number(struct buffer *out, unsigned types, const char *text, size_t length) {
-  if (!length || !memchr("-0123456789", text[0], 11) || !json_text_whole(text, length)) return false;
+  if (!length || !json_begins_number(text[0]) || !json_text_whole(text, length)) return false;
   bool is_integer = true;
   for (size_t i = 0; i < length; i++) is_integer &= text[i] != '.' && text[i] != 'e' && text[i] != 'E';
   if (types & TOOL_NUMBER || is_integer) {

@@ -23,6 +23,12 @@ static const char TOOLS[] =
   "\n</parameter>\n<parameter=note>\né \"n\"\n</parameter>\n</function>\n</tool_call>"
 #define ARGUMENTS(number) "{\"a\":" #number ",\"note\":\"é \\\"n\\\"\"}"
 
+/* The same in the form of Qwen3. */
+static const char JSON_TEMPLATE[] =
+    "{% for message in messages %}{{ message.content }}{% for call in message.tool_calls | default([]) %}<tool_call>\n"
+    "{\"name\": \"{{ call.function.name }}\", \"arguments\": {{ call.function.arguments | tojson }}}\n</tool_call>"
+    "{% endfor %}{% endfor %}";
+
 static int start_with(void **state, const char *template) {
   struct serve_fake *serve = calloc(1, sizeof *serve);
   if (!serve) return -1;
@@ -33,6 +39,7 @@ static int start_with(void **state, const char *template) {
   return 0;
 }
 static int start(void **state) { return start_with(state, TEMPLATE); }
+static int start_json(void **state) { return start_with(state, JSON_TEMPLATE); }
 static int start_shipped(void **state) { return start_with(state, NULL); }
 
 static int stop(void **state) {
@@ -294,6 +301,15 @@ static void t5_a_history_with_calls(void **state) {
   token_list_free(&wanted);
 }
 
+static void t3_calls_in_the_json_form(void **state) {
+  static const char TEXT[] =
+      "I add.\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": \"5\"}}\n</tool_call>\n"
+      "<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
+  expect(*state, TEXT, TOOLS, result("I add.", "tool_calls", 2, (const char *[]){"{\"a\": \"5\"}", "{}"}));
+  static const char BARE[] = "<function=add>\n</function>";
+  expect(*state, BARE, TOOLS, result(BARE, "stop", 0, NULL));
+}
+
 /* The shipped model's template writes no calls: there is no form in which to look for them. */
 static void a_template_without_calls_leaves_text(void **state) {
   expect(*state, CALL(5), TOOLS, result(CALL(5), "stop", 0, NULL));
@@ -311,6 +327,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_stop_string_in_a_call_cuts_it, start, stop),
       cmocka_unit_test_setup_teardown(h10_log_probabilities_beside_calls, start, stop),
       cmocka_unit_test_setup_teardown(t5_a_history_with_calls, start, stop),
+      cmocka_unit_test_setup_teardown(t3_calls_in_the_json_form, start_json, stop),
       cmocka_unit_test_setup_teardown(a_template_without_calls_leaves_text, start_shipped, stop),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
