@@ -49,7 +49,7 @@ static int stop(void **state) {
 }
 
 static struct http_reply post(struct serve_fake *serve, const char *fields) {
-  char body[4096];
+  char body[8192];
   snprintf(body, sizeof body, "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]%s%s}", fields[0] ? "," : "",
            fields);
   return client_ask(serve->port, "POST", "/v1/chat/completions", body);
