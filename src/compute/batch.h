@@ -14,11 +14,14 @@ enum {
   KV_BLOCK = 64 /* positions in a KV block */
 };
 
+/* KV blocks that so many positions take. */
+static inline uint64_t kv_blocks_for(uint64_t positions) { return positions / KV_BLOCK + (positions % KV_BLOCK != 0); }
+
 struct span {
   uint32_t first_position;
   uint32_t tokens;           /* rows of this span, at least 1 */
   uint32_t outputs;          /* its last rows whose final hidden state the lead wants, 0…tokens */
-  uint32_t block_count;      /* (first_position + tokens + KV_BLOCK - 1) / KV_BLOCK */
+  uint32_t block_count;      /* kv_blocks_for(first_position + tokens) */
   const uint32_t *blocks;    /* [block_count] */
   const uint32_t *token_ids; /* [tokens] */
   uint64_t prefix_hash;      /* of the sequence's tokens before first_position; see stage/ledger.h */

@@ -140,7 +140,7 @@ static int read_span(struct reader *reader, struct span *span, const struct expe
   if (span->outputs > span->tokens) return wrong(error, "WORK", "number of outputs in a span", span->outputs);
   uint64_t end = (uint64_t)span->first_position + span->tokens;
   if (end > UINT32_MAX) return wrong(error, "WORK", "position", end);
-  if (span->block_count != (end + KV_BLOCK - 1) / KV_BLOCK || span->block_count > expected->kv_blocks)
+  if (span->block_count != kv_blocks_for(end) || span->block_count > expected->kv_blocks)
     return wrong(error, "WORK", "number of KV blocks in a span", span->block_count);
   return 0;
 }

@@ -267,16 +267,18 @@ static int check_total(const struct costs *costs, struct kj_error *error) {
   return 0;
 }
 
+uint64_t plan_pool_blocks(uint32_t context, uint32_t parallel, uint32_t kv_tokens) {
+  return kv_tokens ? kv_blocks_for(kv_tokens) : multiply(parallel, kv_blocks_for(context));
+}
+
 static int plan_pool(struct plan *plan, struct costs *costs, const struct config *config,
                      const struct plan_request *request, struct kj_error *error) {
   plan->context = request->context ? request->context : config->max_positions;
   plan->parallel = request->parallel;
   plan->micro_batches = request->micro_batches ? request->micro_batches : (uint32_t)plan->stage_count;
   plan->step_rows = (plan->parallel - 1) / plan->micro_batches + 1;
-  uint64_t context_blocks = ((uint64_t)plan->context + KV_BLOCK - 1) / KV_BLOCK;
-  uint64_t blocks = multiply(plan->parallel, context_blocks);
-  if (request->kv_tokens) blocks = ((uint64_t)request->kv_tokens + KV_BLOCK - 1) / KV_BLOCK;
-  if (blocks < context_blocks)
+  uint64_t blocks = plan_pool_blocks(plan->context, plan->parallel, request->kv_tokens);
+  if (blocks < kv_blocks_for(plan->context))
     return kj_fail(error, KJ_INVALID,
                    "a KV pool of %" PRIu32 " tokens cannot hold one sequence of %" PRIu32
                    " tokens: enlarge the pool or lower the context",

@@ -113,6 +113,8 @@ enum { PLAN_KV_QUEUE_BYTES = 64 << 20 };
 /* Bytes of the lead's ends of the model: embedded rows [hidden], and rows [vocabulary] of 4-byte numbers: two tiles of
  * PLAN_LOGIT_ROWS logits, and PLAN_SAMPLER_ROWS tables of the sampler. */
 uint64_t plan_head_bytes(const struct config *config, uint32_t max_batch_tokens);
+/* KV blocks of a pool for such a request: `kv_tokens` as there. UINT64_MAX where that exceeds 64 bits. */
+uint64_t plan_pool_blocks(uint32_t context, uint32_t parallel, uint32_t kv_tokens);
 /* Micro-batches that may be in flight: one more than running sequences are dealt into, so that no stage waits for the
  * lead to have sampled; on a single node one. */
 uint32_t plan_in_flight(size_t stage_count, uint32_t micro_batches);

@@ -52,7 +52,7 @@ static int take(struct schedule *schedule, struct micro_batch *micro_batch, stru
       .tokens = tokens + drafted_count,
       /* Only successors of known tokens, and of drafted ones, are sampled. */
       .outputs = first + tokens == sequence->token_count ? 1 + drafted_count : 0,
-      .block_count = (end + KV_BLOCK - 1) / KV_BLOCK,
+      .block_count = (uint32_t)kv_blocks_for(end),
       .blocks = sequence->blocks,
       .token_ids = ids,
       .prefix_hash = sequence->launched_hash,

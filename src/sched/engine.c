@@ -73,8 +73,7 @@ static int check_context(const struct engine *engine, struct kj_error *error) {
   if (engine->context > engine->config->max_positions)
     return kj_fail(error, KJ_INVALID, "a context of %u tokens was asked for; the model is made for at most %u",
                    engine->context, engine->config->max_positions);
-  uint64_t blocks = ((uint64_t)engine->context + KV_BLOCK - 1) / KV_BLOCK * engine->parallel;
-  if (engine->options.kv_tokens) blocks = ((uint64_t)engine->options.kv_tokens + KV_BLOCK - 1) / KV_BLOCK;
+  uint64_t blocks = plan_pool_blocks(engine->context, engine->parallel, engine->options.kv_tokens);
   if (blocks > MESSAGE_MAX_BLOCKS)
     return kj_fail(error, KJ_INVALID,
                    "a KV pool of %llu blocks; at most %d are possible: lower --parallel, --ctx or "

@@ -126,7 +126,7 @@ void schedule_adopt(struct schedule *schedule, struct sequence *sequence) {
 
 int schedule_take_blocks(struct schedule *schedule, struct sequence *sequence, uint32_t tokens,
                          struct kj_error *error) {
-  uint32_t needed = (tokens + KV_BLOCK - 1) / KV_BLOCK;
+  uint32_t needed = (uint32_t)kv_blocks_for(tokens);
   if (needed <= sequence->block_count) return 0;
   uint32_t count = needed - sequence->block_count;
   if (needed > sequence->block_limit ||

@@ -15,7 +15,7 @@ int sequence_create(struct sequence **result, uint64_t id, const struct request 
   sequence->id = id;
   sequence->prompt_count = sequence->token_count = (uint32_t)request->token_count;
   sequence->capacity = sequence->prompt_count + max_tokens;
-  sequence->block_limit = (sequence->capacity + KV_BLOCK - 1) / KV_BLOCK;
+  sequence->block_limit = (uint32_t)kv_blocks_for(sequence->capacity);
   sequence->launched_hash = token_hash_start();
   sequence->ignore_eos = request->ignore_eos;
   sequence->ignore_cache = request->ignore_cache;

@@ -64,7 +64,7 @@ static int check_prefix(const struct ledger *ledger, const struct span *span, ui
 static int check_table(const struct ledger *ledger, const struct span *span, uint32_t index, struct kj_error *error) {
   uint64_t end = (uint64_t)span->first_position + span->tokens;
   if (span->tokens == 0) return kj_fail(error, KJ_INVALID, "span %u has no tokens", index);
-  if (span->block_count != (end + KV_BLOCK - 1) / KV_BLOCK)
+  if (span->block_count != kv_blocks_for(end))
     return kj_fail(error, KJ_INVALID, "span %u ends before position %llu and names %u KV blocks", index,
                    (unsigned long long)end, span->block_count);
   for (uint32_t i = 0; i < span->block_count; i++)
