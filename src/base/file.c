@@ -39,3 +39,12 @@ int file_read(int descriptor, void *bytes, size_t length, const char *path, stru
   }
   return 0;
 }
+
+int file_write(int descriptor, const void *bytes, size_t length, const char *path, struct kj_error *error) {
+  for (size_t done = 0; done < length;) {
+    ssize_t count = write(descriptor, (const char *)bytes + done, length - done);
+    if (count < 0 && errno != EINTR) return kj_fail_errno(error, "write", path);
+    if (count > 0) done += (size_t)count;
+  }
+  return 0;
+}

@@ -1,4 +1,4 @@
-/* Reading regular files. */
+/* Reading regular files, and writing. */
 #ifndef KAIJU_BASE_FILE_H
 #define KAIJU_BASE_FILE_H
 
@@ -16,5 +16,8 @@ int file_check_private(const struct stat *status, const char *path, const char *
 
 /* Reads the first `length` bytes. KJ_IO also where the file has fewer: it has changed since it was measured. */
 int file_read(int descriptor, void *bytes, size_t length, const char *path, struct kj_error *error);
+
+/* Writes all bytes where the descriptor stands. */
+int file_write(int descriptor, const void *bytes, size_t length, const char *path, struct kj_error *error);
 
 #endif

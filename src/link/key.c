@@ -54,16 +54,7 @@ int link_key_create(const char *path, struct kj_error *error) {
   randombytes_buf(key, sizeof key);
   sodium_bin2hex(text, sizeof text, key, sizeof key);
   text[DIGITS] = '\n';
-  int code = 0;
-  size_t written = 0;
-  while (written < sizeof text && !code) {
-    ssize_t count = write(file, text + written, sizeof text - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0)
-      code = kj_fail_errno(error, "write", path);
-    else
-      written += (size_t)count;
-  }
+  int code = file_write(file, text, sizeof text, path, error);
   if (!code && fsync(file) != 0 && errno != EINVAL) code = kj_fail_errno(error, "write", path);
   if (close(file) != 0 && !code) code = kj_fail_errno(error, "write", path);
   if (code) unlink(path);

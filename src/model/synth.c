@@ -71,15 +71,6 @@ static int create_file(struct output *output, const char *name, int *descriptor,
   return 0;
 }
 
-static int write_all(int descriptor, const void *bytes, size_t length, const char *path, struct kj_error *error) {
-  for (size_t written = 0; written < length;) {
-    ssize_t count = write(descriptor, (const char *)bytes + written, length - written);
-    if (count < 0 && errno != EINTR) return kj_fail_errno(error, "write", path);
-    if (count > 0) written += (size_t)count;
-  }
-  return 0;
-}
-
 /* A write error may show only when the file is closed. */
 static int finish_file(int descriptor, const char *path, int code, struct kj_error *error) {
   if (close(descriptor) && !code) return kj_fail_errno(error, "write", path);
@@ -87,12 +78,12 @@ static int finish_file(int descriptor, const char *path, int code, struct kj_err
 }
 
 static int write_text(struct output *output, const char *name, const char *text, struct kj_error *error) {
-  int descriptor;
-  const char *path;
+  int descriptor = -1;
+  const char *path = NULL;
   int code = create_file(output, name, &descriptor, &path, error);
   if (code) return code;
-  if (!(code = write_all(descriptor, text, strlen(text), path, error)))
-    code = write_all(descriptor, "\n", 1, path, error);
+  if (!(code = file_write(descriptor, text, strlen(text), path, error)))
+    code = file_write(descriptor, "\n", 1, path, error);
   return finish_file(descriptor, path, code, error);
 }
 
@@ -113,7 +104,7 @@ static int copy_file(struct output *output, const char *name, struct kj_error *e
     ssize_t count = read(source, output->chunk, COPY_BYTES);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) code = kj_fail_errno(error, "read", from);
-    if (count > 0) code = write_all(target, output->chunk, (size_t)count, path, error);
+    if (count > 0) code = file_write(target, output->chunk, (size_t)count, path, error);
     if (count <= 0 || code) break;
   }
 
@@ -168,7 +159,7 @@ static int write_tensor(struct output *output, int descriptor, const char *path,
     uint64_t left = tensor->bytes - offset;
     size_t length = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
     synth_fill(tensor, output->request->seed, offset, output->chunk, length);
-    int code = write_all(descriptor, output->chunk, length, path, error);
+    int code = file_write(descriptor, output->chunk, length, path, error);
     if (code) return code;
     offset += length;
     report(output, length);
@@ -190,7 +181,7 @@ static int write_shard(struct output *output, size_t *first, struct kj_error *er
   if (code) goto done;
   shard_name(name, sizeof name, shard, layout->shard_count);
   if ((code = create_file(output, name, &descriptor, &path, error))) goto done;
-  code = write_all(descriptor, header.data, header.length, path, error);
+  code = file_write(descriptor, header.data, header.length, path, error);
   if (!code && output->request->sparse) {
     if (ftruncate(descriptor, (off_t)(header.length + layout->shard_bytes[shard])))
       code = kj_fail_errno(error, "set the size of", path);

@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "model/plan.h"
 #include "stage/block_map.h"
@@ -120,29 +121,18 @@ static int take_inventory(struct kv_store *store, struct kj_error *error) {
   return 0;
 }
 
-static int write_all(int descriptor, const uint8_t *bytes, size_t length) {
-  while (length > 0) {
-    ssize_t count = write(descriptor, bytes, length);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return -1;
-    bytes += count;
-    length -= (size_t)count;
-  }
-  return 0;
-}
-
 /* Writes a file under the name for parts, syncs it and gives it its own. */
 static int write_file(struct kv_store *store, struct write *write, struct kj_error *error) {
   char part[KV_FILE_NAME], name[KV_FILE_NAME], path[PATH_MAX + KV_FILE_NAME];
-  int directory = store->directory.descriptor, code = 0;
+  int directory = store->directory.descriptor, code;
   kv_part_name(part, &write->key);
   kv_file_name(name, &write->key);
   snprintf(path, sizeof path, "%s/%s", store->directory.path, part);
   kv_file_seal(write->file, store->file_bytes);
   int descriptor = openat(directory, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0) return kj_fail_errno(error, "create", path);
-  if (write_all(descriptor, write->file, store->file_bytes) || fdatasync(descriptor))
-    code = kj_fail_errno(error, "write", path);
+  code = file_write(descriptor, write->file, store->file_bytes, path, error);
+  if (!code && fdatasync(descriptor)) code = kj_fail_errno(error, "write", path);
   posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
   if (close(descriptor) && !code) code = kj_fail_errno(error, "write", path);
   if (!code && renameat(directory, part, directory, name)) code = kj_fail_errno(error, "rename", path);
@@ -388,18 +378,6 @@ void kv_store_flush(struct kv_store *store) {
   pthread_mutex_unlock(&store->mutex);
 }
 
-static int read_all(int descriptor, uint8_t *bytes, size_t length, struct kj_error *error) {
-  size_t done = 0;
-  while (done < length) {
-    ssize_t count = pread(descriptor, bytes + done, length - done, (off_t)done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return kj_fail(error, KJ_IO, "it cannot be read: %s", strerror(errno));
-    if (count == 0) return kj_fail(error, KJ_INVALID, "it is cut short, at %zu bytes", done);
-    done += (size_t)count;
-  }
-  return 0;
-}
-
 static int read_file(struct kv_store *store, const char *name, const struct kv_file_header *expected,
                      struct kj_error *error) {
   struct stat status;
@@ -408,7 +386,7 @@ static int read_file(struct kv_store *store, const char *name, const struct kv_f
     return kj_fail(error, errno == ENOENT ? KJ_NOT_FOUND : KJ_IO, "it cannot be opened: %s", strerror(errno));
   int code = fstat(descriptor, &status) || !S_ISREG(status.st_mode) || (uint64_t)status.st_size != store->file_bytes
                  ? kj_fail(error, KJ_INVALID, "it is no file of %zu bytes", store->file_bytes)
-                 : read_all(descriptor, store->read, store->file_bytes, error);
+                 : file_read(descriptor, store->read, store->file_bytes, name, error);
   if (!code) code = kv_file_check(store->read, store->file_bytes, expected, error);
   /* What is in use is the last to go when the directory is opened again. */
   if (!code) futimens(descriptor, NULL);

@@ -1,6 +1,7 @@
 /* Only regular files are read, and only what is there. */
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -43,6 +44,22 @@ static void test_a_file_is_read_as_far_as_asked(void **state) {
   close(descriptor);
 }
 
+static void test_what_is_written_follows_what_was_written_before(void **state) {
+  (void)state;
+  struct kj_error error;
+  char bytes[6] = "";
+  int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+  assert_true(descriptor >= 0);
+  assert_int_equal(file_write(descriptor, "he", 2, path, &error), 0);
+  assert_int_equal(file_write(descriptor, "", 0, path, &error), 0);
+  assert_int_equal(file_write(descriptor, "llo", 3, path, &error), 0);
+  assert_int_equal(file_read(descriptor, bytes, 5, path, &error), 0);
+  assert_string_equal(bytes, "hello");
+  close(descriptor);
+  assert_int_equal(file_write(-1, "x", 1, path, &error), KJ_IO);
+  assert_non_null(strstr(error.message, path));
+}
+
 static void test_what_is_no_regular_file_is_refused_without_waiting(void **state) {
   (void)state;
   struct stat status;
@@ -68,6 +85,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
       TEST(test_a_file_is_read_as_far_as_asked),
+      TEST(test_what_is_written_follows_what_was_written_before),
       TEST(test_what_is_no_regular_file_is_refused_without_waiting),
       TEST(test_a_file_that_is_not_there),
   };
