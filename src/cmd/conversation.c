@@ -55,25 +55,13 @@ void conversation_free(struct conversation *conversation) {
   free(conversation);
 }
 
-static bool push_token(struct token_list *list, uint32_t token) {
-  if (list->count == list->capacity) {
-    size_t capacity = list->capacity ? list->capacity * 2 : 256;
-    uint32_t *ids = realloc(list->ids, capacity * sizeof *ids);
-    if (!ids) return false;
-    list->ids = ids;
-    list->capacity = capacity;
-  }
-  list->ids[list->count++] = token;
-  return true;
-}
-
 static void on_event(void *context, const struct engine_event *event) {
   struct conversation *conversation = context;
   pthread_mutex_lock(&conversation->mutex);
   if (event->has_token) {
     conversation->last_at = clock_seconds();
     if (event->completion_tokens == 1) conversation->first_at = conversation->last_at;
-    if (event->finish != FINISH_EOS && !push_token(&conversation->tokens, event->sampled.token))
+    if (event->finish != FINISH_EOS && token_list_push(&conversation->tokens, event->sampled.token, NULL))
       conversation->out_of_memory = true;
   }
   conversation->statistics.prompt_tokens = event->prompt_tokens;

@@ -1,6 +1,5 @@
 #include "cmd/engine_flags.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,14 +40,6 @@ static int take_provider(const char *value, const char **provider, struct kj_err
   if (strcmp(value, "tcp") != 0 && strcmp(value, "verbs") != 0)
     return kj_fail(error, KJ_INVALID, "--provider \"%s\": tcp or verbs is needed", value);
   *provider = value;
-  return 0;
-}
-
-static int take_seconds(const char *option, const char *value, double *seconds, struct kj_error *error) {
-  char *end;
-  *seconds = strtod(value, &end);
-  if (end == value || *end || !isfinite(*seconds) || *seconds <= 0 || *seconds > 1e6)
-    return kj_fail(error, KJ_INVALID, "%s \"%s\": a number of seconds above 0 is needed", option, value);
   return 0;
 }
 
@@ -108,13 +99,13 @@ int engine_flags_take(struct engine_flags *flags, int flag, const char *value, s
     case FLAG_PROVIDER:
       return take_provider(value, &options->provider, error);
     case FLAG_CONNECT_TIMEOUT:
-      return take_seconds("--connect-timeout", value, &options->connect_timeout, error);
+      return cmd_seconds("--connect-timeout", value, &options->connect_timeout, error);
     case FLAG_RECOVERY_TIMEOUT:
-      return take_seconds("--recovery-timeout", value, &options->recovery_timeout, error);
+      return cmd_seconds("--recovery-timeout", value, &options->recovery_timeout, error);
     case FLAG_DEADLINE:
-      return take_seconds("--deadline", value, &options->deadline, error);
+      return cmd_seconds("--deadline", value, &options->deadline, error);
     case FLAG_STEP_TIMEOUT:
-      return take_seconds("--step-timeout", value, &options->step_timeout, error);
+      return cmd_seconds("--step-timeout", value, &options->step_timeout, error);
     default:
       return command_unknown_option(error);
   }

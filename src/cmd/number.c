@@ -1,7 +1,9 @@
 #include "cmd/number.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool parse_digits(const char *text, size_t length, uint64_t *value) {
@@ -46,5 +48,14 @@ int cmd_number_list(const char *option, const char *text, uint32_t least, uint32
     if (!*item) break;
   }
   *list = read;
+  return 0;
+}
+
+int cmd_seconds(const char *option, const char *text, double *seconds, struct kj_error *error) {
+  char *end;
+  double number = strtod(text, &end);
+  if (end == text || *end || !isfinite(number) || number <= 0 || number > 1e6)
+    return kj_fail(error, KJ_INVALID, "%s \"%s\": a number of seconds above 0 is needed", option, text);
+  *seconds = number;
   return 0;
 }

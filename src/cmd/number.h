@@ -1,4 +1,4 @@
-/* Whole numbers on the command line. */
+/* Numbers on the command line. */
 #ifndef KAIJU_CMD_NUMBER_H
 #define KAIJU_CMD_NUMBER_H
 
@@ -10,6 +10,8 @@
 /* Decimal digits only, within [least, most]; KJ_INVALID names the option otherwise. */
 int cmd_number(const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *value,
                struct kj_error *error);
+/* A number of seconds above 0. */
+int cmd_seconds(const char *option, const char *text, double *seconds, struct kj_error *error);
 int cmd_number64(const char *option, const char *text, uint64_t *value, struct kj_error *error);
 
 enum { CMD_MAX_LIST = 16 };

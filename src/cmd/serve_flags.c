@@ -1,7 +1,5 @@
 #include "cmd/serve_flags.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/command.h"
@@ -117,15 +115,6 @@ static int take_count(const char *option, const char *value, uint32_t most, size
   return code;
 }
 
-static int take_seconds(const char *option, const char *value, double *seconds, struct kj_error *error) {
-  char *end;
-  double number = strtod(value, &end);
-  if (end == value || *end || !isfinite(number) || number <= 0 || number > 1e6)
-    return kj_fail(error, KJ_INVALID, "%s \"%s\": a number of seconds above 0 is needed", option, value);
-  *seconds = number;
-  return 0;
-}
-
 static int take_dropped_lines(struct serve_flags *flags, const char *value, struct kj_error *error) {
   prompt_lines_free(flags->dropped_lines);
   flags->dropped_lines = NULL;
@@ -155,11 +144,11 @@ static int take_limit(struct http_limits *limits, int option, const char *value,
     case FLAG_MAX_CONNECTIONS:
       return take_count("--max-connections", value, 1000000, &limits->max_connections, error);
     case FLAG_REQUEST_TIMEOUT:
-      return take_seconds("--request-timeout", value, &limits->request_deadline, error);
+      return cmd_seconds("--request-timeout", value, &limits->request_deadline, error);
     case FLAG_IDLE_TIMEOUT:
-      return take_seconds("--idle-timeout", value, &limits->idle_timeout, error);
+      return cmd_seconds("--idle-timeout", value, &limits->idle_timeout, error);
     default:
-      return take_seconds("--write-timeout", value, &limits->write_timeout, error);
+      return cmd_seconds("--write-timeout", value, &limits->write_timeout, error);
   }
 }
 

@@ -27,15 +27,7 @@ static int encode_piece(const struct tokenizer *tokenizer, const json_t *piece, 
     return api_fail(error, 400, "invalid_type", "content",
                     "'content' must be a string or an array of strings and of token ids below %u",
                     tokenizer_size(tokenizer));
-  if (tokens->count == tokens->capacity) {
-    size_t capacity = tokens->capacity ? 2 * tokens->capacity : 64;
-    uint32_t *ids = reallocarray(tokens->ids, capacity, sizeof *ids);
-    if (!ids) return api_fail_memory(error);
-    tokens->ids = ids;
-    tokens->capacity = capacity;
-  }
-  tokens->ids[tokens->count++] = (uint32_t)json_integer_value(piece);
-  return 0;
+  return token_list_push(tokens, (uint32_t)json_integer_value(piece), NULL) ? api_fail_memory(error) : 0;
 }
 
 /* The bytes of a token as a string, or, where they are no whole characters, as an array of numbers. */

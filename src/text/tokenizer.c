@@ -33,6 +33,12 @@ static int reserve(struct token_list *list, size_t extra, struct kj_error *error
   return 0;
 }
 
+int token_list_push(struct token_list *list, uint32_t id, struct kj_error *error) {
+  int code = reserve(list, 1, error);
+  if (!code) list->ids[list->count++] = id;
+  return code;
+}
+
 int tokenizer_parse(struct tokenizer **tokenizer, const char *name, const char *json, size_t length,
                     struct kj_error *error) {
   json_error_t reason;

@@ -24,6 +24,7 @@ struct token_list {
   size_t count, capacity;
 };
 void token_list_free(struct token_list *list);
+int token_list_push(struct token_list *list, uint32_t id, struct kj_error *error);
 
 /* Reads DIRECTORY/tokenizer.json. */
 int tokenizer_load(struct tokenizer **tokenizer, const char *directory, struct kj_error *error);
