@@ -98,6 +98,12 @@ struct link_statistics {
   double sending;    /* seconds in which frames were on their way out: from link_send to the end of the transmission */
 };
 bool link_statistics(struct link_hub *hub, uint64_t link, struct link_statistics *statistics);
+/* `sending` since *reported, which it then is; 0 for a link that began anew. */
+static inline double link_sending_since(const struct link_statistics *statistics, double *reported) {
+  double seconds = statistics->sending - *reported;
+  *reported = statistics->sending;
+  return seconds > 0 ? seconds : 0;
+}
 
 /* A cluster key file holds 64 hexadecimal digits; it must not be readable by others. */
 int link_key_load(const char *path, uint8_t key[LINK_KEY_BYTES], struct kj_error *error);

@@ -149,8 +149,9 @@ struct message_inventory {
   uint8_t identity[MESSAGE_IDENTITY]; /* of the node's layers (stage/kv_identity.h) */
 };
 
-/* Largest payload of WORK for these limits, for link_set_limit. */
+/* Largest payload of WORK for these limits; and of any message, for link_set_limit. */
 size_t message_work_limit(uint32_t max_batch_tokens, uint32_t hidden, uint32_t kv_blocks);
+size_t message_limit(uint32_t max_batch_tokens, uint32_t hidden, uint32_t kv_blocks);
 
 /* Encoders append to `out`; the caller checks buffer_failed(out). WORK and RESULT encode all but the rows, which are
  * sent as a second part of the frame without a copy. */

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "link/bytes.h"
+#include "link/link.h"
 #include "link/message.h"
 #include "link/reader.h"
 
@@ -23,6 +24,11 @@ size_t message_work_limit(uint32_t max_batch_tokens, uint32_t hidden, uint32_t k
   if (blocks > MESSAGE_MAX_BLOCKS) blocks = MESSAGE_MAX_BLOCKS;
   return WORK_HEAD + MESSAGE_MAX_STAGES * TIMING + spans * SPAN + blocks * 4 + tokens * 4 +
          tokens * smaller(hidden, MESSAGE_MAX_HIDDEN) * 4;
+}
+
+size_t message_limit(uint32_t max_batch_tokens, uint32_t hidden, uint32_t kv_blocks) {
+  size_t work = message_work_limit(max_batch_tokens, hidden, kv_blocks);
+  return work > LINK_SMALL_FRAME ? work : LINK_SMALL_FRAME;
 }
 
 static void encode_timings(struct buffer *out, const struct stage_timing *timings, uint32_t count) {

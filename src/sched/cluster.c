@@ -330,8 +330,7 @@ int cluster_assign(struct cluster *cluster, const struct plan *plan, const struc
                    uint32_t max_batch_tokens, uint32_t hidden, struct kj_error *error) {
   int code = 0;
   cluster->hidden = hidden;
-  size_t work = message_work_limit(max_batch_tokens, hidden, plan->kv_blocks);
-  size_t limit = work > LINK_SMALL_FRAME ? work : LINK_SMALL_FRAME;
+  size_t limit = message_limit(max_batch_tokens, hidden, plan->kv_blocks);
   struct message_shard *shards = calloc(identity->shard_count + 1, sizeof *shards);
   if (!shards) return kj_fail_memory(error, "the shards' identities");
   for (size_t i = 0; i < identity->shard_count; i++) {

@@ -204,10 +204,8 @@ static void become_ready(struct engine *engine, void (*on_ready)(void *context),
 static void take_result(struct engine *engine, struct message_result *result, void (*on_ready)(void *context),
                         void *context) {
   struct link_statistics statistics;
-  if (cluster_statistics(engine->cluster, 0, &statistics) && statistics.sending > engine->sending_reported) {
-    engine->totals[0].transfer += statistics.sending - engine->sending_reported;
-    engine->sending_reported = statistics.sending;
-  }
+  if (cluster_statistics(engine->cluster, 0, &statistics))
+    engine->totals[0].transfer += link_sending_since(&statistics, &engine->sending_reported);
   double slowest = 0;
   for (uint32_t i = 1; i < result->timing_count && i <= engine->options.node_count; i++) {
     struct stage_totals *totals = &engine->totals[i];

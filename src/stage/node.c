@@ -254,9 +254,9 @@ static void report_written(struct node *node) {
 
 /* Lets frames as large as the assignment's micro-batches through. */
 static void allow_work(struct node *node, uint64_t link) {
-  size_t limit = message_work_limit(node->assignment.max_batch_tokens, checkpoint_config(node->checkpoint)->hidden,
-                                    node->assignment.kv_blocks);
-  link_set_limit(node->hub, link, limit > LINK_SMALL_FRAME ? limit : LINK_SMALL_FRAME);
+  link_set_limit(node->hub, link,
+                 message_limit(node->assignment.max_batch_tokens, checkpoint_config(node->checkpoint)->hidden,
+                               node->assignment.kv_blocks));
 }
 
 /* Puts the upstream link to use that has connected for this assignment, if it is there. */
@@ -357,9 +357,7 @@ static int pass_on(struct node *node, struct message_work *work, struct kj_error
 static float transfer_seconds(struct node *node) {
   struct link_statistics statistics;
   if (!link_statistics(node->hub, node->downstream, &statistics)) return 0;
-  double new_ones = statistics.sending - node->sending_reported;
-  node->sending_reported = statistics.sending;
-  return new_ones > 0 ? (float)new_ones : 0;
+  return (float)link_sending_since(&statistics, &node->sending_reported);
 }
 
 static int compute(struct node *node, const struct link_event *frame, struct kj_error *error) {
