@@ -101,9 +101,9 @@ static uint32_t *bucket(struct prefix_cache *cache, uint32_t parent, const uint3
   return &cache->buckets[hash & cache->bucket_mask];
 }
 
-/* Equal hashes prove nothing: the tokens are compared. */
-static uint32_t find_child(struct prefix_cache *cache, uint32_t parent, const uint32_t *tokens) {
-  uint32_t id = *bucket(cache, parent, tokens);
+/* In the bucket that begins with `first`. Equal hashes prove nothing: the tokens are compared. */
+static uint32_t find_child(const struct prefix_cache *cache, uint32_t first, uint32_t parent, const uint32_t *tokens) {
+  uint32_t id = first;
   while (id != NONE && (cache->nodes[id].parent != parent ||
                         memcmp(cache->nodes[id].tokens, tokens, sizeof cache->nodes[id].tokens) != 0))
     id = cache->nodes[id].next_in_bucket;
@@ -114,7 +114,8 @@ uint32_t prefix_share(struct prefix_cache *cache, const uint32_t *tokens, uint32
                       uint32_t limit) {
   uint32_t found = first, parent = first > 0 ? blocks[first - 1] : NONE;
   for (; found < limit; found++) {
-    uint32_t child = find_child(cache, parent, tokens + (size_t)found * KV_BLOCK);
+    const uint32_t *block = tokens + (size_t)found * KV_BLOCK;
+    uint32_t child = find_child(cache, *bucket(cache, parent, block), parent, block);
     if (child == NONE) break;
     add_use(cache, child);
     blocks_share(cache->blocks, child);
@@ -128,7 +129,7 @@ void prefix_keep(struct prefix_cache *cache, const uint32_t *tokens, uint32_t *b
   struct node *node = &cache->nodes[id];
   if (node->held || (parent != NONE && !cache->nodes[parent].held)) return;
   tokens += (size_t)index * KV_BLOCK;
-  uint32_t other = find_child(cache, parent, tokens);
+  uint32_t *first = bucket(cache, parent, tokens), other = find_child(cache, *first, parent, tokens);
   if (other != NONE) {
     add_use(cache, other);
     blocks_share(cache->blocks, other);
@@ -136,7 +137,6 @@ void prefix_keep(struct prefix_cache *cache, const uint32_t *tokens, uint32_t *b
     blocks[index] = other;
     return;
   }
-  uint32_t *first = bucket(cache, parent, tokens);
   node->held = true;
   node->parent = parent;
   node->uses = blocks_references(cache->blocks, id);
