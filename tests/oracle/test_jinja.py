@@ -17,19 +17,12 @@ import pytest
 import jinja_cases
 import jinja_conversations
 import jinja_reference
-
-SOURCE = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("KAIJU_BUILD", SOURCE / "build")).resolve()
-PROGRAM = BUILD / "tests" / "tools" / "render_template"
+import tools
+from tools import BUILD, SOURCE
 
 
 def answers(requests):
-    lines = "".join(json.dumps(request) + "\n" for request in requests)
-    done = subprocess.run([PROGRAM], input=lines.encode(), capture_output=True)
-    assert done.returncode == 0, done.stderr.decode()
-    found = [json.loads(line) for line in done.stdout.decode().split("\n")[:-1]]
-    assert len(found) == len(requests)
-    return found
+    return tools.answers("render_template", requests)
 
 
 def incomparable(text):

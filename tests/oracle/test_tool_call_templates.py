@@ -3,15 +3,15 @@ again they give the same prompt (T5, T7: an agent's history is then in the prefi
 
 import json
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import jinja_reference
-from test_jinja import BUILD, fetch_llama_cpp, fetch_tokenizer
+import tools
+from test_jinja import fetch_llama_cpp, fetch_tokenizer
+from tools import BUILD
 
-PROGRAM = BUILD / "tests" / "tools" / "parse_tool_calls"
 ASSISTANT, END = "<|im_start|>assistant\n", "<|im_end|>\n"
 TEXTS = ["a", "Zürich 東京 👩‍💻", "", " ", "two\nlines\n", "\n\n\tindented\n", "5", "true", "{\"a\": 1}", "it's \"quoted\" \\ \\n",
          "<b>\n</b>", "a < b </parameter> c", "<parameter=x>", "def f():\n    return '</function>'\n", "[1, 2]", "null", "\x01\x7f\u2028"]
@@ -54,12 +54,7 @@ def templates():
 
 
 def parse(requests):
-    lines = "".join(json.dumps(request) + "\n" for request in requests)
-    done = subprocess.run([PROGRAM], input=lines.encode(), capture_output=True)
-    assert done.returncode == 0, done.stderr.decode()
-    found = [json.loads(line) for line in done.stdout.decode().split("\n")[:-1]]
-    assert len(found) == len(requests)
-    return found
+    return tools.answers("parse_tool_calls", requests)
 
 
 def message_of(content, calls):
