@@ -40,7 +40,7 @@ def eventually(condition, what, patience=PATIENCE):
 class Process:
     """One process with its output gathered line by line."""
 
-    def __init__(self, name, command):
+    def __init__(self, name, command, environment=None):
         self.name = name
         self.lines = []
         self.changed = threading.Condition()
@@ -48,6 +48,7 @@ class Process:
         self.popen = subprocess.Popen(
             [str(part) for part in command],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            env={**os.environ, **(environment or {})},
         )
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -134,11 +135,11 @@ class Node(Process):
 
 
 class Lead(Process):
-    def __init__(self, nodes, model, port, options):
-        command = [KAIJU, "serve", model, "--port", port, *options]
+    def __init__(self, nodes, model, port, options, program=KAIJU, environment=None):
+        command = [program, "serve", model, "--port", port, *options]
         if nodes:
             command += ["--nodes", ",".join(nodes)]
-        super().__init__("lead", command)
+        super().__init__("lead", command, environment)
 
     @property
     def url(self):
