@@ -4,7 +4,7 @@ import pathlib
 import re
 import sys
 
-ABOVE_TO_BELOW = ["cmd", "http", "text", "sched", "stage", "link", "model", "compute", "base"]
+ABOVE_TO_BELOW = ["cmd", "http", "grammar", "text", "sched", "stage", "link", "model", "compute", "base"]
 
 
 def main():
