@@ -15,10 +15,7 @@ import subprocess
 from cluster import BUILD, KAIJU, MINI, ROOT, Lead
 
 PROGRAM = BUILD / "tests" / "kaiju-scripted"
-TEMPLATES = {
-    "xml": ROOT / "tests" / "oracle" / "tool_parameters_in_xml.jinja",  # calls as Qwen3-Coder writes them
-    "json": ROOT / "tests" / "scripted" / "json.jinja",                 # calls as Qwen3 writes them
-}
+TEMPLATES = ROOT / "tests" / "scripted"  # xml.jinja writes calls as Qwen3-Coder does, json.jinja as Qwen3 does
 CONFIG = {
     "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_size": 64, "intermediate_size": 64,
     "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 32, "vocab_size": 12288,
@@ -33,7 +30,7 @@ def model(directory, template="xml"):
     config.write_text(json.dumps(CONFIG))
     subprocess.run([KAIJU, "synth", "--config", config, directory, "--tokenizer", MINI], check=True,
                    stdout=subprocess.DEVNULL)
-    (directory / "chat_template.jinja").write_text(TEMPLATES[template].read_text())
+    (directory / "chat_template.jinja").write_text((TEMPLATES / f"{template}.jinja").read_text())
     return directory
 
 
