@@ -1,6 +1,7 @@
 #include "http/fields.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 const char *json_type_name(const json_t *value) {
@@ -112,3 +113,19 @@ json_t *field_value(struct fields *fields, const char *name, json_type type, con
 }
 
 void path_join(char out[160], const char *path, const char *suffix) { snprintf(out, 160, "%s%s", path, suffix); }
+
+void field_fail(struct fields *fields, const char *code, const char *param, const char *format, ...) {
+  if (fields->failed) return;
+  char message[sizeof fields->error->message];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  fields->failed = true;
+  api_fail(fields->error, 400, code, param, "%s", message);
+}
+
+void field_fail_memory(struct fields *fields) {
+  fields->failed = true;
+  api_fail_memory(fields->error);
+}

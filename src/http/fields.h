@@ -30,6 +30,11 @@ json_t *field_value(struct fields *fields, const char *name, json_type type, con
 /* The field if it is present and not null. */
 json_t *field_any(const struct fields *fields, const char *name);
 
+/* A 400 of the caller's own, unless one was found before. */
+void field_fail(struct fields *fields, const char *code, const char *param, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void field_fail_memory(struct fields *fields);
+
 /* "an integer", "a string"…, for messages. */
 const char *json_type_name(const json_t *value);
 /* The whole path of a field. `out` has the size of api_error.param. */

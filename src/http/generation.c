@@ -1,32 +1,48 @@
 #include "http/generation.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/clock.h"
-#include "http/json.h"
-#include "http/logprobs.h"
-#include "http/openai.h"
-#include "http/reply.h"
+#include "http/answer.h"
+#include "http/random_id.h"
 #include "text/detokenizer.h"
+
+/* A choice's way through the engine. */
+struct choice_run {
+  struct generation *generation;
+  size_t index;
+  struct mailbox *mailbox; /* once submitted */
+  uint64_t engine_id;
+  struct detokenizer *detokenizer;
+};
 
 struct generation {
   struct generation_service *service;
   struct generation *previous, *next;
   struct connection *connection;
-  struct completion_identity identity;
   double arrived; /* seconds */
 
   struct preparation *preparation;    /* while it is in work; the preparer's */
   struct completion_request *request; /* from then on */
-  struct completion_usage usage;      /* so far */
-
-  struct mailbox *mailbox; /* once submitted */
-  uint64_t engine_id;
-  struct detokenizer *detokenizer;
-  struct logprobs logprobs;
-  struct reply reply;    /* what is released and not yet sent */
-  struct event *silence; /* streams: since the last byte */
+  struct answer answer;
+  struct choice_run *runs; /* [answer.choice_count] */
+  size_t left;             /* choices that have not ended */
+  struct event *silence;   /* streams: since the last byte */
 };
+
+static void free_choices(struct generation *generation) {
+  for (size_t i = 0; i < generation->answer.choice_count; i++) {
+    struct choice_run *run = &generation->runs[i];
+    struct choice *choice = &generation->answer.choices[i];
+    if (run->mailbox) mailbox_close(run->mailbox);
+    detokenizer_free(run->detokenizer);
+    logprobs_free(&choice->logprobs);
+    reply_free(choice->reply);
+  }
+  free(generation->answer.choices);
+  free(generation->runs);
+}
 
 static void free_generation(struct generation *generation) {
   struct generation_service *service = generation->service;
@@ -36,18 +52,21 @@ static void free_generation(struct generation *generation) {
     service->first = generation->next;
   if (generation->next) generation->next->previous = generation->previous;
   if (generation->preparation) preparer_abandon(service->preparer, generation->preparation);
-  if (generation->mailbox) mailbox_close(generation->mailbox);
   if (generation->silence) event_free(generation->silence);
+  if (generation->answer.dialect->release) generation->answer.dialect->release(&generation->answer);
+  free_choices(generation);
   completion_request_free(generation->request);
-  detokenizer_free(generation->detokenizer);
-  logprobs_free(&generation->logprobs);
-  reply_free(&generation->reply);
   free(generation);
 }
 
-/* The engine need not go on. Its last event then finds a closed mailbox. */
+/* The engine need not go on with it. Its last event then finds a closed mailbox. */
+static void cancel_run(struct choice_run *run) {
+  if (run->mailbox) engine_cancel(run->generation->service->engine, run->engine_id);
+}
+
 static void cancel(struct generation *generation) {
-  if (generation->mailbox) engine_cancel(generation->service->engine, generation->engine_id);
+  for (size_t i = 0; i < generation->answer.choice_count; i++)
+    if (generation->answer.choices[i].end == END_NONE) cancel_run(&generation->runs[i]);
 }
 
 static void client_left(void *owner) {
@@ -71,30 +90,25 @@ static void arm_silence(struct generation *generation) {
   evtimer_add(generation->silence, &time);
 }
 
-/* Writes one server-sent event. False if the generation is gone. */
-static bool send_event(struct generation *generation, json_t *value) {
-  struct buffer event = {0};
-  buffer_append_text(&event, "data: ");
-  bool written = json_append(&event, value);
-  buffer_append_text(&event, "\n\n");
-  written = written && !buffer_failed(&event) && connection_write(generation->connection, event.data, event.length);
-  buffer_free(&event);
-  if (!written) {
+/* Writes what the dialect said, and releases it. False if the generation is gone. */
+static bool send_events(struct generation *generation, struct buffer *events) {
+  bool any = events->length > 0;
+  bool written =
+      !buffer_failed(events) && (!any || connection_write(generation->connection, events->data, events->length));
+  buffer_free(events);
+  if (!written)
     drop(generation);
-    return false;
-  }
-  arm_silence(generation);
-  return true;
+  else if (any)
+    arm_silence(generation);
+  return written;
 }
 
 static void on_silence(evutil_socket_t descriptor, short what, void *context) {
   (void)descriptor, (void)what;
-  static const char comment[] = ": still working\n\n";
   struct generation *generation = context;
-  if (connection_write(generation->connection, comment, sizeof comment - 1))
-    arm_silence(generation);
-  else
-    drop(generation);
+  struct buffer events = {0};
+  buffer_append_text(&events, generation->answer.dialect->sign_of_life);
+  send_events(generation, &events);
 }
 
 /* Ends the generation with an error, whatever has been sent. */
@@ -102,7 +116,11 @@ static void fail(struct generation *generation, const struct api_error *error) {
   struct connection *connection = generation->connection;
   bool streaming = generation->silence != NULL;
   cancel(generation);
-  if (streaming && !send_event(generation, api_error_json(error))) return;
+  if (streaming) {
+    struct buffer events = {0};
+    generation->answer.dialect->fail(&generation->answer, error, &events);
+    if (!send_events(generation, &events)) return;
+  }
   free_generation(generation);
   if (streaming)
     connection_end_stream(connection, true);
@@ -120,8 +138,9 @@ void generation_start(struct generation_service *service, struct connection *con
                       enum completion_endpoint endpoint, struct buffer *body) {
   struct generation *generation = calloc(1, sizeof *generation);
   struct preparation *preparation = calloc(1, sizeof *preparation);
+  const struct answer_dialect *dialect = answer_dialect(endpoint);
   if (!generation || !preparation ||
-      completion_identify(&generation->identity, endpoint, model_names_at(service->names, 0))) {
+      random_id(generation->answer.id, sizeof generation->answer.id, dialect->id_prefix)) {
     free(generation);
     free(preparation);
     struct api_error error;
@@ -129,11 +148,13 @@ void generation_start(struct generation_service *service, struct connection *con
     connection_respond_error(connection, &error, NULL);
     return;
   }
-  generation->identity.fingerprint = service->fingerprint;
+  generation->answer.dialect = dialect;
+  generation->answer.created = (int64_t)time(NULL);
+  generation->answer.model = model_names_at(service->names, 0);
+  generation->answer.fingerprint = service->fingerprint;
   generation->service = service;
   generation->connection = connection;
   generation->arrived = clock_seconds();
-  generation->logprobs = (struct logprobs){.endpoint = endpoint, .tokenizer = service->tokenizer};
   generation->next = service->first;
   if (service->first) service->first->previous = generation;
   service->first = generation;
@@ -152,11 +173,15 @@ static int retry_after(struct engine *engine) {
   return seconds > INT32_MAX ? INT32_MAX : (int)seconds;
 }
 
-static int submit(struct generation *generation, const struct token_list *tokens, struct api_error *error) {
+/* Choices of one prompt must differ, and be the same ones whenever the request comes again. */
+static uint64_t choice_seed(uint64_t seed, size_t choice) { return seed + choice * 0x9e3779b97f4a7c15u; }
+
+static int submit(struct choice_run *run, const struct token_list *tokens, struct api_error *error) {
+  struct generation *generation = run->generation;
   struct generation_service *service = generation->service;
   struct completion_request *request = generation->request;
   struct kj_error cause;
-  struct mailbox *mailbox = mailbox_create(service->mailboxes, generation);
+  struct mailbox *mailbox = mailbox_create(service->mailboxes, run);
   if (!mailbox) return api_fail_memory(error);
   struct request engine_request = {.tokens = tokens->ids,
                                    .token_count = tokens->count,
@@ -166,7 +191,8 @@ static int submit(struct generation *generation, const struct token_list *tokens
                                    .sampling = request->sampling,
                                    .on_event = mailbox_on_event,
                                    .context = mailbox};
-  if (engine_submit(service->engine, &engine_request, &generation->engine_id, &cause)) {
+  engine_request.sampling.seed = choice_seed(request->sampling.seed, run->index % request->choices);
+  if (engine_submit(service->engine, &engine_request, &run->engine_id, &cause)) {
     mailbox_not_submitted(mailbox);
     mailbox_close(mailbox);
     api_fail_from(error, &cause);
@@ -175,30 +201,72 @@ static int submit(struct generation *generation, const struct token_list *tokens
     if (cause.code == KJ_BUSY) error->retry_after = retry_after(service->engine);
     return -1;
   }
-  generation->mailbox = mailbox;
+  run->mailbox = mailbox;
   return 0;
 }
 
-/* The response's head and the chunk that names the role: clients with an idle timeout see a sign of life before a long
- * prefill. */
+/* Everything that a choice is made with, before the engine has it. */
+static int create_choice(struct generation *generation, size_t index, const struct token_list *tokens,
+                         struct api_error *error) {
+  const struct completion_request *request = generation->request;
+  const struct tokenizer *tokenizer = generation->service->tokenizer;
+  struct choice *choice = &generation->answer.choices[index];
+  struct choice_run *run = &generation->runs[index];
+  struct kj_error cause;
+  *run = (struct choice_run){.generation = generation, .index = index};
+  *choice = (struct choice){.prompt = index / request->choices,
+                            .logprobs = {.endpoint = request->endpoint, .tokenizer = tokenizer},
+                            .usage = {.prompt_tokens = (uint32_t)tokens->count}};
+  generation->answer.choice_count = index + 1;
+  if (reply_create(&choice->reply, request)) return api_fail_memory(error);
+  if (detokenizer_create(&run->detokenizer, tokenizer, (const char *const *)request->stops, request->stop_count,
+                         &cause))
+    return api_fail_from(error, &cause);
+  if (!request->echo) return 0;
+  const struct request_prompt *prompt = &request->prompts[choice->prompt];
+  reply_put(choice->reply, prompt->text, prompt->length);
+  logprobs_skip(&choice->logprobs, prompt->text, prompt->length);
+  return 0;
+}
+
+static int create_choices(struct generation *generation, const struct preparation *preparation,
+                          struct api_error *error) {
+  size_t each = generation->request->choices, count = preparation->prompt_count * each;
+  generation->answer.choices = calloc(count, sizeof *generation->answer.choices);
+  generation->runs = calloc(count, sizeof *generation->runs);
+  if (!generation->answer.choices || !generation->runs) return api_fail_memory(error);
+  for (size_t i = 0; i < count; i++)
+    if (create_choice(generation, i, &preparation->prompts[i / each], error)) return -1;
+  for (size_t i = 0; i < count; i++)
+    if (submit(&generation->runs[i], &preparation->prompts[i / each], error)) return -1;
+  generation->left = count;
+  return 0;
+}
+
+/* The response's head and first events. */
 static void begin_stream(struct generation *generation) {
   generation->silence = evtimer_new(generation->service->base, on_silence, generation);
   if (!generation->silence) {
     fail_memory(generation);
     return;
   }
+  struct answer *answer = &generation->answer;
+  struct buffer events = {0};
   connection_begin_stream(generation->connection, "text/event-stream; charset=utf-8");
   arm_silence(generation);
-  if (generation->identity.endpoint == ENDPOINT_CHAT)
-    send_event(generation,
-               openai_chunk(&generation->identity, true, "", 0, json_null(), NULL, generation->request->include_usage));
+  answer->dialect->open(answer, &events);
+  for (size_t i = 0; generation->request->echo && i < answer->choice_count; i++) {
+    answer->dialect->progress(answer, i, &events);
+    reply_clear(answer->choices[i].reply);
+  }
+  send_events(generation, &events);
 }
 
 /* A client that asks for an alias gets the answer in that name. */
 static void name_model(struct generation *generation) {
   const char *asked = generation->request->model;
   const char *name = asked ? model_names_find(generation->service->names, asked) : NULL;
-  if (name) generation->identity.model = name;
+  if (name) generation->answer.model = name;
 }
 
 void generation_prepared(struct preparation *preparation) {
@@ -213,17 +281,11 @@ void generation_prepared(struct preparation *preparation) {
   int failed = preparation->request == NULL;
   if (!failed) {
     generation->request = preparation->request;
+    generation->answer.request = preparation->request;
     preparation->request = NULL;
     name_model(generation);
-    generation->usage.prompt_tokens = (uint32_t)preparation->tokens.count;
-    struct kj_error cause;
-    if (detokenizer_create(&generation->detokenizer, generation->service->tokenizer,
-                           (const char *const *)generation->request->stops, generation->request->stop_count, &cause))
-      failed = api_fail_from(&error, &cause);
-    else if (reply_begin(&generation->reply, generation->request))
-      failed = api_fail_memory(&error);
+    failed = create_choices(generation, preparation, &error);
   }
-  if (!failed) failed = submit(generation, &preparation->tokens, &error);
   preparation_free(preparation);
   if (failed)
     fail(generation, &error);
@@ -231,62 +293,47 @@ void generation_prepared(struct preparation *preparation) {
     begin_stream(generation);
 }
 
-static void take_usage(struct completion_usage *usage, const struct mailbox_event *event) {
-  usage->completion_tokens = event->completion_tokens;
-  usage->cached_tokens = event->cached_tokens;
-  usage->drafted_tokens = event->drafted_tokens;
-  usage->draft_accepted = event->draft_accepted;
+/* The text is over for this reason. */
+static void end_choice(struct choice_run *run, enum answer_end end, bool cut) {
+  struct choice *choice = &run->generation->answer.choices[run->index];
+  reply_finish(choice->reply, cut);
+  choice->end = end;
+  if (end == END_STOP_STRING) choice->stop = detokenizer_stop(run->detokenizer, &choice->stop_length);
+  run->generation->left--;
 }
 
-/* What the events come to; NULL while there is more to come. */
-static const char *consume(struct generation *generation, const struct mailbox_event *events, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    const struct mailbox_event *event = &events[i];
-    bool has_text = event->has_token && event->finish != FINISH_EOS;
-    if (event->has_token && generation->usage.completion_tokens == 0)
-      histogram_observe(&generation->service->metrics->first_token, clock_seconds() - generation->arrived);
-    take_usage(&generation->usage, event);
-    if (has_text) {
-      if (generation->request->sampling.top_logprobs >= 0) logprobs_add(&generation->logprobs, &event->sampled);
-      bool stopped = detokenizer_push(generation->detokenizer, event->sampled.token, &generation->reply.text);
-      if (reply_read(&generation->reply) || stopped) {
-        if (event->finish == FINISH_NONE) cancel(generation);
-        reply_finish(&generation->reply, true);
-        return reply_reason(&generation->reply, "stop");
-      }
-    }
-    if (event->finish == FINISH_EOS || event->finish == FINISH_LENGTH) {
-      bool cut = event->finish == FINISH_LENGTH;
-      detokenizer_finish_cut(generation->detokenizer, &generation->reply.text);
-      reply_finish(&generation->reply, cut);
-      return reply_reason(&generation->reply, cut ? "length" : "stop");
+/* Takes one event into the choice, which may end with it. */
+static void consume(struct choice_run *run, const struct mailbox_event *event) {
+  struct generation *generation = run->generation;
+  struct choice *choice = &generation->answer.choices[run->index];
+  struct buffer *text = reply_text(choice->reply);
+  if (event->has_token && choice->usage.completion_tokens == 0)
+    histogram_observe(&generation->service->metrics->first_token, clock_seconds() - generation->arrived);
+  choice->usage.completion_tokens = event->completion_tokens;
+  choice->usage.cached_tokens = event->cached_tokens;
+  choice->usage.drafted_tokens = event->drafted_tokens;
+  choice->usage.draft_accepted = event->draft_accepted;
+  if (event->has_token && event->finish != FINISH_EOS) {
+    if (generation->request->sampling.top_logprobs >= 0) logprobs_add(&choice->logprobs, &event->sampled);
+    bool stopped = detokenizer_push(run->detokenizer, event->sampled.token, text);
+    if (reply_read(choice->reply) || stopped) {
+      if (event->finish == FINISH_NONE) cancel_run(run);
+      end_choice(run, stopped ? END_STOP_STRING : END_TURN, true);
+      return;
     }
   }
-  return NULL;
-}
-
-/* The last chunks of a stream. */
-static void complete_stream(struct generation *generation, const char *reason) {
-  static const char done[] = "data: [DONE]\n\n";
-  struct connection *connection = generation->connection;
-  bool usage = generation->request->include_usage;
-  if (!send_event(generation, openai_chunk(&generation->identity, false, NULL, 0, json_null(), reason, usage))) return;
-  if (usage && !send_event(generation, openai_usage_chunk(&generation->identity, &generation->usage))) return;
-  if (!connection_write(connection, done, sizeof done - 1)) {
-    drop(generation);
-    return;
+  if (event->finish == FINISH_EOS || event->finish == FINISH_LENGTH) {
+    bool cut = event->finish == FINISH_LENGTH;
+    detokenizer_finish_cut(run->detokenizer, text);
+    end_choice(run, cut ? END_LENGTH : END_TURN, cut);
   }
-  free_generation(generation);
-  connection_end_stream(connection, false);
 }
 
-static void complete_response(struct generation *generation, const char *reason) {
+static void complete_response(struct generation *generation) {
   struct connection *connection = generation->connection;
-  const struct buffer *content = &generation->reply.content;
   struct buffer body = {0};
-  if (!json_append(&body, openai_response(&generation->identity, buffer_text(content), content->length,
-                                          reply_take_calls(&generation->reply), logprobs_take(&generation->logprobs),
-                                          reason, &generation->usage))) {
+  generation->answer.dialect->whole(&generation->answer, &body);
+  if (buffer_failed(&body)) {
     buffer_free(&body);
     fail_memory(generation);
     return;
@@ -296,49 +343,49 @@ static void complete_response(struct generation *generation, const char *reason)
   buffer_free(&body);
 }
 
-/* Sends the text and log-probabilities that have come together. False if the generation is gone. */
-static bool flush_text(struct generation *generation) {
-  struct buffer *content = &generation->reply.content;
-  if (content->length == 0 && !generation->logprobs.value) return true;
-  json_t *chunk = openai_chunk(&generation->identity, false, buffer_text(content), content->length,
-                               logprobs_take(&generation->logprobs), NULL, generation->request->include_usage);
-  buffer_clear(content);
-  return send_event(generation, chunk);
+/* Streams what has come of a choice, and its end. False if the generation is gone. */
+static bool stream(struct generation *generation, size_t index) {
+  struct answer *answer = &generation->answer;
+  const struct choice *choice = &answer->choices[index];
+  struct buffer events = {0};
+  answer->dialect->progress(answer, index, &events);
+  reply_clear(choice->reply);
+  if (choice->end != END_NONE) answer->dialect->finish(answer, index, &events);
+  if (generation->left == 0) answer->dialect->close(answer, &events);
+  return send_events(generation, &events);
 }
 
-/* Then the parts of tool calls, each in a chunk of its own: there are clients that look at the first of a chunk only.
- */
-static bool flush_stream(struct generation *generation) {
-  if (!flush_text(generation)) return false;
-  json_t *parts = reply_take_calls(&generation->reply);
-  bool sent = true;
-  for (size_t i = 0; sent && i < json_array_size(parts); i++)
-    sent = send_event(generation, openai_call_chunk(&generation->identity, json_incref(json_array_get(parts, i)),
-                                                    generation->request->include_usage));
-  json_decref(parts);
-  return sent;
+static void complete(struct generation *generation) {
+  struct connection *connection = generation->connection;
+  if (!generation->request->stream) {
+    complete_response(generation);
+    return;
+  }
+  free_generation(generation);
+  connection_end_stream(connection, false);
 }
 
-void generation_deliver(struct generation *generation) {
+void generation_deliver(struct choice_run *run) {
+  struct generation *generation = run->generation;
+  struct choice *choice = &generation->answer.choices[run->index];
   size_t count = 0;
   struct kj_error cause;
-  const struct mailbox_event *events = mailbox_take(generation->mailbox, &count, &cause);
-  const char *reason = consume(generation, events, count);
-  enum finish finish = !reason && count > 0 ? events[count - 1].finish : FINISH_NONE;
-  if (reply_failed(&generation->reply)) {
+  const struct mailbox_event *events = mailbox_take(run->mailbox, &count, &cause);
+  if (choice->end != END_NONE) return; /* what the engine said before it knew */
+  for (size_t i = 0; i < count && choice->end == END_NONE; i++) consume(run, &events[i]);
+  enum finish finish = count > 0 && choice->end == END_NONE ? events[count - 1].finish : FINISH_NONE;
+  if (reply_failed(choice->reply)) {
     fail_memory(generation);
     return;
   }
-  if (generation->request->stream && !flush_stream(generation)) return;
+  if (generation->request->stream && !stream(generation, run->index)) return;
   if (finish == FINISH_ERROR || finish == FINISH_CANCELLED) {
     struct api_error error;
     if (finish == FINISH_CANCELLED) kj_fail(&cause, KJ_CANCELLED, "the server is stopping");
     api_fail_from(&error, &cause);
     fail(generation, &error);
-  } else if (reason && generation->request->stream) {
-    complete_stream(generation, reason);
-  } else if (reason) {
-    complete_response(generation, reason);
+  } else if (generation->left == 0) {
+    complete(generation);
   }
 }
 

@@ -1,5 +1,6 @@
-/* One generation request from its body to the last byte of its response: preparation, the engine's events to text,
- * and the response or stream. A generation owns itself and ends when its response is complete or its client has left.
+/* One generation request from its body to the last byte of its response: preparation, the engine's events to the text
+ * of each choice, and the response or stream as a dialect (http/answer.h) puts it. A generation owns itself and ends
+ * when its response is complete or its client has left.
  */
 #ifndef KAIJU_HTTP_GENERATION_H
 #define KAIJU_HTTP_GENERATION_H
@@ -13,6 +14,7 @@
 #include "http/prepare.h"
 
 struct generation;
+struct choice_run;
 
 /* What all generations of a server use. */
 struct generation_service {
@@ -33,8 +35,8 @@ void generation_start(struct generation_service *service, struct connection *con
                       enum completion_endpoint endpoint, struct buffer *body);
 /* The preparation is done; it is taken over. */
 void generation_prepared(struct preparation *preparation);
-/* The mailbox has events. */
-void generation_deliver(struct generation *generation);
+/* A choice's mailbox, whose reader it is, has events. */
+void generation_deliver(struct choice_run *run);
 /* Ends all with an error: streams get an error event, the others an error response. */
 void generations_stop(struct generation_service *service);
 

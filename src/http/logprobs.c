@@ -49,12 +49,15 @@ static void add_alternative(json_t *top, const struct tokenizer *tokenizer, uint
   json_decref(key);
 }
 
-/* Characters that begin in the token. */
-static size_t count_characters(const struct tokenizer *tokenizer, uint32_t token) {
-  size_t length = 0, count = 0;
-  const char *bytes = tokenizer_bytes(tokenizer, token, &length);
+/* Characters that begin in the bytes. */
+static size_t count_characters(const char *bytes, size_t length) {
+  size_t count = 0;
   for (size_t i = 0; i < length; i++) count += ((unsigned char)bytes[i] & 0xc0) != 0x80;
   return count;
+}
+
+void logprobs_skip(struct logprobs *logprobs, const char *text, size_t length) {
+  logprobs->text_offset += count_characters(text, length);
 }
 
 static void add_completion(struct logprobs *logprobs, const struct sampled *sampled) {
@@ -68,15 +71,17 @@ static void add_completion(struct logprobs *logprobs, const struct sampled *samp
   json_array_append_new(json_object_get(value, "token_logprobs"), probability(sampled->logprob));
   json_array_append_new(json_object_get(value, "top_logprobs"), top);
   json_array_append_new(json_object_get(value, "text_offset"), json_integer((json_int_t)logprobs->text_offset));
-  if (!tokenizer_is_special(logprobs->tokenizer, sampled->token))
-    logprobs->text_offset += count_characters(logprobs->tokenizer, sampled->token);
+  if (tokenizer_is_special(logprobs->tokenizer, sampled->token)) return;
+  size_t length = 0;
+  const char *bytes = tokenizer_bytes(logprobs->tokenizer, sampled->token, &length);
+  logprobs_skip(logprobs, bytes, length);
 }
 
 void logprobs_add(struct logprobs *logprobs, const struct sampled *sampled) {
-  if (logprobs->endpoint == ENDPOINT_CHAT)
-    add_chat(logprobs, sampled);
-  else
+  if (logprobs->endpoint == ENDPOINT_COMPLETIONS)
     add_completion(logprobs, sampled);
+  else
+    add_chat(logprobs, sampled);
 }
 
 json_t *logprobs_take(struct logprobs *logprobs) {

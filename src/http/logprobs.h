@@ -18,6 +18,8 @@ struct logprobs {
   size_t text_offset; /* characters before the next token, for legacy completions */
 };
 
+/* Text comes before the first token. */
+void logprobs_skip(struct logprobs *logprobs, const char *text, size_t length);
 void logprobs_add(struct logprobs *logprobs, const struct sampled *sampled);
 /* The value for the next chunk or the response, JSON null if there is nothing. */
 json_t *logprobs_take(struct logprobs *logprobs);

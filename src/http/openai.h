@@ -1,42 +1,25 @@
-/* The objects that OpenAI's API answers with: whole responses, chunks of a stream, the list of models. */
+/* What OpenAI's chat completions and legacy completions answer with, and what both have in common. */
 #ifndef KAIJU_HTTP_OPENAI_H
 #define KAIJU_HTTP_OPENAI_H
 
 #include <jansson.h>
 #include <stdint.h>
 
-#include "http/request.h"
+#include "http/answer.h"
 
-/* What all objects of one completion have in common. */
-struct completion_identity {
-  enum completion_endpoint endpoint;
-  char id[48];
-  int64_t created; /* seconds since 1970 */
-  const char *model;
-  const char *fingerprint; /* or NULL */
-};
+extern const struct answer_dialect openai_chat_dialect, openai_completions_dialect;
 
-struct completion_usage {
-  uint32_t prompt_tokens, completion_tokens;
-  uint32_t cached_tokens;                  /* of the prompt, taken from the prefix cache */
-  uint32_t drafted_tokens, draft_accepted; /* proposed by speculative decoding, and confirmed by the model */
-};
-
-/* A new id; -1 if the system has no random bytes. */
-int completion_identify(struct completion_identity *identity, enum completion_endpoint endpoint, const char *model);
-
-/* `logprobs` is taken over and may be JSON null, `calls` (the message's tool_calls) as well and may be NULL. NULL only
- * without memory. */
-json_t *openai_response(const struct completion_identity *identity, const char *text, size_t length, json_t *calls,
-                        json_t *logprobs, const char *finish_reason, const struct completion_usage *usage);
-
-/* One chunk. `text` NULL: none (the last one). `first`: names the role. `finish_reason` NULL: more follow.
- * `usage_follows`: a usage chunk ends the stream, so this one says null. */
-json_t *openai_chunk(const struct completion_identity *identity, bool first, const char *text, size_t length,
-                     json_t *logprobs, const char *finish_reason, bool usage_follows);
-/* One chunk with a part of a tool call, which is taken over. */
-json_t *openai_call_chunk(const struct completion_identity *identity, json_t *call, bool usage_follows);
-json_t *openai_usage_chunk(const struct completion_identity *identity, const struct completion_usage *usage);
+/* The object around choices, which are taken over. NULL only without memory, as all of these. */
+json_t *openai_envelope(const struct answer *answer, const char *object, json_t *choices);
+json_t *openai_usage(const struct answer *answer);
+/* "stop", "length" or "tool_calls"; NULL while more comes. */
+const char *openai_finish_reason(const struct choice *choice);
+/* Appends a chunk of a stream with one choice, which is taken over. */
+void openai_chunk(const struct answer *answer, const char *object, json_t *choice, struct buffer *out);
+/* The usage chunk, if it was asked for, and the mark of the end. */
+void openai_close(const struct answer *answer, const char *object, struct buffer *out);
+/* The event of an error. */
+void openai_fail(struct answer *answer, const struct api_error *error, struct buffer *out);
 
 json_t *openai_model(const char *name, int64_t created, uint32_t context);
 

@@ -2,8 +2,14 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "text/detokenizer.h"
+#include "text/fill_in.h"
+#include "text/thought.h"
 
 struct preparation_queue {
   struct preparation *first, *last;
@@ -40,7 +46,8 @@ void preparation_free(struct preparation *preparation) {
   buffer_free(&preparation->body);
   buffer_free(&preparation->answer);
   completion_request_free(preparation->request);
-  token_list_free(&preparation->tokens);
+  for (size_t i = 0; i < preparation->prompt_count; i++) token_list_free(&preparation->prompts[i]);
+  free(preparation->prompts);
   free(preparation);
 }
 
@@ -56,35 +63,98 @@ int prepare_chat_prompt(const struct preparer_options *options, const struct com
   return buffer_failed(prompt) ? api_fail_memory(error) : 0;
 }
 
-/* The prompt's text to tokens. Special tokens in it count as such, as with Transformers. */
-static int tokenize(const struct preparer_options *options, struct preparation *preparation,
-                    const struct completion_request *request) {
+/* Text to tokens. Special tokens in it count as such, as with Transformers. */
+static int encode(const struct preparer_options *options, const char *text, size_t length, struct token_list *tokens,
+                  struct api_error *error) {
   struct kj_error cause;
+  return tokenizer_encode(options->tokenizer, text, length, true, tokens, &cause) ? api_fail_from(error, &cause) : 0;
+}
+
+static int prepare_chat(const struct preparer_options *options, struct completion_request *request,
+                        struct token_list *tokens, struct api_error *error) {
   struct buffer text = {0};
-  const char *prompt = request->prompt;
-  size_t length = request->prompt_length;
-  int failed = 0;
-  if (request->endpoint == ENDPOINT_CHAT) {
-    failed = prepare_chat_prompt(options, request, &text, &preparation->error);
-    prompt = buffer_text(&text);
-    length = text.length;
-  }
-  if (!failed && tokenizer_encode(options->tokenizer, prompt, length, true, &preparation->tokens, &cause))
-    failed = api_fail_from(&preparation->error, &cause);
+  int failed = prepare_chat_prompt(options, request, &text, error);
+  if (!failed && options->thinks)
+    request->thought = thought_opened(buffer_text(&text), text.length) ? REQUEST_THINKS : REQUEST_MAY_THINK;
+  if (!failed) failed = encode(options, buffer_text(&text), text.length, tokens, error);
   buffer_free(&text);
   return failed;
 }
 
-static int check_context(const struct preparer_options *options, struct preparation *preparation) {
-  size_t count = preparation->tokens.count;
+/* What an echo of token ids reads. */
+static int decode(const struct preparer_options *options, struct request_prompt *prompt,
+                  const struct token_list *tokens, struct api_error *error) {
+  struct buffer text = {0};
+  struct kj_error cause;
+  struct detokenizer *detokenizer = NULL;
+  if (detokenizer_create(&detokenizer, options->tokenizer, NULL, 0, &cause)) return api_fail_from(error, &cause);
+  for (size_t i = 0; i < tokens->count; i++) detokenizer_push(detokenizer, tokens->ids[i], &text);
+  detokenizer_finish(detokenizer, &text);
+  detokenizer_free(detokenizer);
+  prompt->length = text.length;
+  buffer_append(&text, "", 1); /* so that it is never NULL */
+  if (buffer_failed(&text))
+    buffer_free(&text);
+  else
+    prompt->text = text.data;
+  return prompt->text ? 0 : api_fail_memory(error);
+}
+
+static int prepare_completion(const struct preparer_options *options, const struct completion_request *request,
+                              struct request_prompt *prompt, struct token_list *tokens, struct api_error *error) {
+  struct fill_in_tokens fill_in;
+  int failed = 0;
+  if (request->suffix && !fill_in_tokens_find(&fill_in, options->tokenizer))
+    return api_fail(error, 400, "unsupported", "suffix",
+                    "'suffix' is not supported by this model: its vocabulary has no tokens for filling in");
+  if (request->suffix && token_list_push(tokens, fill_in.before, NULL)) return api_fail_memory(error);
+  if (prompt->tokens && !request->suffix) {
+    *tokens = (struct token_list){prompt->tokens, prompt->token_count, prompt->token_count};
+    prompt->tokens = NULL;
+  } else if (prompt->tokens) {
+    for (size_t i = 0; !failed && i < prompt->token_count; i++)
+      if (token_list_push(tokens, prompt->tokens[i], NULL)) failed = api_fail_memory(error);
+  } else {
+    failed = encode(options, prompt->text, prompt->length, tokens, error);
+  }
+  if (!failed && request->echo && !prompt->text) failed = decode(options, prompt, tokens, error);
+  if (failed || !request->suffix) return failed;
+  if (token_list_push(tokens, fill_in.between, NULL)) return api_fail_memory(error);
+  if (encode(options, request->suffix, request->suffix_length, tokens, error)) return -1;
+  return token_list_push(tokens, fill_in.after, NULL) ? api_fail_memory(error) : 0;
+}
+
+static int check_context(const struct preparer_options *options, struct preparation *preparation, size_t index) {
+  size_t count = preparation->prompts[index].count;
   if (count == 0)
     return api_fail(&preparation->error, 400, "invalid_value", NULL,
                     "the prompt is empty: it needs one token at least");
-  if (count >= options->context)
-    return api_fail(&preparation->error, 400, "context_length_exceeded",
-                    preparation->endpoint == ENDPOINT_CHAT ? "messages" : "prompt",
-                    "the context is %u tokens, the prompt has %zu and needs room for one more: shorten it",
-                    options->context, count);
+  if (count < options->context) return 0;
+  char which[32] = "the prompt";
+  if (preparation->prompt_count > 1) snprintf(which, sizeof which, "prompt[%zu]", index);
+  return api_fail(&preparation->error, 400, "context_length_exceeded",
+                  preparation->endpoint == ENDPOINT_COMPLETIONS ? "prompt"
+                  : preparation->endpoint == ENDPOINT_RESPONSES ? "input"
+                                                                : "messages",
+                  "the context is %u tokens, %s has %zu and needs room for one more: shorten it", options->context,
+                  which, count);
+}
+
+/* The tokens of all prompts. */
+static int prepare_prompts(const struct preparer_options *options, struct preparation *preparation,
+                           struct completion_request *request) {
+  bool chat = request->endpoint != ENDPOINT_COMPLETIONS;
+  size_t count = chat ? 1 : request->prompt_count;
+  preparation->prompts = calloc(count, sizeof *preparation->prompts);
+  if (!preparation->prompts) return api_fail_memory(&preparation->error);
+  preparation->prompt_count = count;
+  for (size_t i = 0; i < count; i++) {
+    struct token_list *tokens = &preparation->prompts[i];
+    if (chat ? prepare_chat(options, request, tokens, &preparation->error)
+             : prepare_completion(options, request, &request->prompts[i], tokens, &preparation->error))
+      return -1;
+    if (check_context(options, preparation, i)) return -1;
+  }
   return 0;
 }
 
@@ -104,14 +174,7 @@ void prepare(const struct preparer_options *options, struct preparation *prepara
   if (completion_request_parse(&request, preparation->endpoint, buffer_text(&preparation->body),
                                preparation->body.length, options->config, &preparation->error))
     return;
-  int failed = 0;
-  if (request->tokens) {
-    preparation->tokens = (struct token_list){request->tokens, request->token_count, request->token_count};
-    request->tokens = NULL;
-  } else {
-    failed = tokenize(options, preparation, request);
-  }
-  if (!failed) failed = check_context(options, preparation);
+  int failed = prepare_prompts(options, preparation, request);
   if (!failed) failed = compile_tools(options, preparation, request);
   if (!failed && !request->has_seed && getentropy(&request->sampling.seed, sizeof request->sampling.seed) != 0)
     failed = api_fail(&preparation->error, 500, "internal_error", NULL, "no random seed could be drawn");

@@ -4,6 +4,7 @@
 #ifndef KAIJU_HTTP_PREPARE_H
 #define KAIJU_HTTP_PREPARE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
@@ -19,6 +20,7 @@ struct preparer_options {
   const struct tokenizer *tokenizer;
   const struct chat_template *chat;         /* NULL: chat completions answer 400 */
   enum tool_form tool_form;                 /* of the template */
+  bool thinks;                              /* the template tells thoughts from answers */
   const struct prompt_lines *dropped_lines; /* of system messages, or NULL */
   const struct config *config;
   uint32_t context;            /* tokens of a sequence at most */
@@ -35,9 +37,10 @@ struct preparation {
   enum completion_endpoint endpoint;
   struct buffer body;
   void *owner; /* the loop's; NULL once nobody waits */
-  /* The result: `request` and `tokens`, or `request` NULL and `error`. */
+  /* The result: `request` and the tokens of its prompts, or `request` NULL and `error`. */
   struct completion_request *request;
-  struct token_list tokens;
+  struct token_list *prompts; /* [prompt_count] */
+  size_t prompt_count;
   struct buffer answer;   /* of `work` */
   struct api_error error; /* its status is 0 after success */
   struct preparation *next;

@@ -1,114 +1,186 @@
 #include "http/reply.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* An id that no other call has, in any conversation. */
-static json_t *new_id(void) {
-  unsigned char random[12];
-  char id[8 + 2 * sizeof random];
-  if (getentropy(random, sizeof random) != 0) return NULL;
-  int length = snprintf(id, sizeof id, "call_");
-  for (size_t i = 0; i < sizeof random; i++)
-    length += snprintf(id + length, sizeof id - (size_t)length, "%02x", random[i]);
-  return json_string(id);
-}
+#include "http/random_id.h"
+#include "text/thought.h"
+#include "text/tool_calls.h"
 
-static void add(struct reply *reply, json_t *entry) {
-  if (!reply->list) reply->list = json_array();
-  if (json_array_append_new(reply->list, entry) != 0) reply->failed = true;
-}
+struct reply {
+  struct buffer text; /* not yet read */
+  bool thinks;        /* the text goes through `thought` first */
+  struct thought thought;
+  struct buffer inner, outer;
+  struct tool_calls *calls; /* NULL: what is no thought is text */
+  bool only_one;
+  struct reply_part *parts; /* [capacity] */
+  size_t count, capacity;
+  size_t ended; /* calls that are complete */
+  bool failed;
+};
 
-/* Moves the arguments that have come to the list. */
-static void add_arguments(struct reply *reply, size_t call) {
-  if (!reply->arguments.length) return;
-  json_t *arguments = json_stringn(buffer_text(&reply->arguments), reply->arguments.length);
-  if (reply->streamed) {
-    add(reply, json_pack("{s:I, s:{s:o}}", "index", (json_int_t)call, "function", "arguments", arguments));
-  } else {
-    json_t *entry = json_array_get(reply->list, json_array_size(reply->list) - 1);
-    if (json_object_set_new(json_object_get(entry, "function"), "arguments", arguments) != 0) reply->failed = true;
+/* A new part at the end, or NULL. */
+static struct reply_part *add_part(struct reply *reply, enum reply_kind kind) {
+  if (reply->count == reply->capacity) {
+    size_t capacity = reply->capacity ? 2 * reply->capacity : 4;
+    struct reply_part *grown = realloc(reply->parts, capacity * sizeof *grown);
+    if (!grown) {
+      reply->failed = true;
+      return NULL;
+    }
+    reply->parts = grown;
+    reply->capacity = capacity;
   }
-  reply->failed |= reply->arguments.failed;
-  buffer_clear(&reply->arguments);
+  struct reply_part *part = &reply->parts[reply->count++];
+  *part = (struct reply_part){.kind = kind};
+  return part;
+}
+
+static struct reply_part *last_part(struct reply *reply) {
+  return reply->count ? &reply->parts[reply->count - 1] : NULL;
+}
+
+static void add_text(struct reply *reply, enum reply_kind kind, const char *text, size_t length) {
+  if (length == 0) return;
+  struct reply_part *part = last_part(reply);
+  if (!part || part->kind != kind) part = add_part(reply, kind);
+  if (part) buffer_append(&part->bytes, text, length);
+}
+
+/* The part that the call's next bytes go to. */
+static struct reply_part *call_part(struct reply *reply, size_t call) {
+  struct reply_part *part = last_part(reply);
+  if (part && part->kind == REPLY_CALL && part->call == call) return part;
+  part = add_part(reply, REPLY_CALL);
+  if (part) part->call = call;
+  return part;
 }
 
 static void begin_call(struct reply *reply, const struct tool_event *event) {
-  json_t *entry = json_pack("{s:o, s:s, s:{s:o, s:s}}", "id", new_id(), "type", "function", "function", "name",
-                            json_stringn(event->bytes, event->length), "arguments", "");
-  if (reply->streamed && json_object_set_new(entry, "index", json_integer((json_int_t)event->call)) != 0)
-    reply->failed = true;
-  add(reply, entry);
+  struct reply_part *part = add_part(reply, REPLY_CALL);
+  if (!part) return;
+  part->call = event->call;
+  part->begins = true;
+  part->name = strndup(event->bytes, event->length);
+  if (!part->name || random_id(part->id, sizeof part->id, "call_")) reply->failed = true;
 }
 
 static void on_event(void *context, const struct tool_event *event) {
   struct reply *reply = context;
   if (reply->only_one && reply->ended) return;
+  struct reply_part *part = NULL;
   switch (event->kind) {
     case TOOL_TEXT:
-      buffer_append(&reply->content, event->bytes, event->length);
+      add_text(reply, REPLY_TEXT, event->bytes, event->length);
       break;
     case TOOL_BEGIN:
       begin_call(reply, event);
       break;
     case TOOL_ARGUMENTS:
-      buffer_append(&reply->arguments, event->bytes, event->length);
+      part = call_part(reply, event->call);
+      if (part) buffer_append(&part->bytes, event->bytes, event->length);
       break;
     case TOOL_END:
-      add_arguments(reply, event->call);
+      part = call_part(reply, event->call);
+      if (part) part->ends = true;
       reply->ended++;
       break;
   }
 }
 
-int reply_begin(struct reply *reply, const struct completion_request *request) {
-  reply->streamed = request->stream;
+int reply_create(struct reply **result, const struct completion_request *request) {
+  struct reply *reply = calloc(1, sizeof *reply);
+  *result = reply;
+  if (!reply) return -1;
   reply->only_one = request->only_one_call;
-  if (!request->tool_schemas) return 0;
-  return tool_calls_create(&reply->calls, request->tool_form, request->tool_schemas, on_event, reply, NULL) ? -1 : 0;
+  reply->thinks = request->thought != REQUEST_NO_THOUGHT;
+  reply->thought = thought_start(request->thought == REQUEST_THINKS);
+  if (!request->tool_schemas ||
+      tool_calls_create(&reply->calls, request->tool_form, request->tool_schemas, on_event, reply, NULL) == 0)
+    return 0;
+  reply_free(reply);
+  *result = NULL;
+  return -1;
 }
 
 void reply_free(struct reply *reply) {
+  if (!reply) return;
+  reply_clear(reply);
+  free(reply->parts);
   buffer_free(&reply->text);
-  buffer_free(&reply->content);
-  buffer_free(&reply->arguments);
+  buffer_free(&reply->inner);
+  buffer_free(&reply->outer);
+  thought_free(&reply->thought);
   tool_calls_free(reply->calls);
-  json_decref(reply->list);
+  free(reply);
+}
+
+struct buffer *reply_text(struct reply *reply) {
+  return &reply->text;
+}
+
+void reply_put(struct reply *reply, const char *text, size_t length) { add_text(reply, REPLY_TEXT, text, length); }
+
+static void read_answer(struct reply *reply, struct buffer *text) {
+  if (reply->calls)
+    tool_calls_push(reply->calls, buffer_text(text), text->length);
+  else
+    add_text(reply, REPLY_TEXT, buffer_text(text), text->length);
+  reply->failed |= text->failed;
+  buffer_clear(text);
+}
+
+static void take_thought(struct reply *reply) {
+  add_text(reply, REPLY_THOUGHT, buffer_text(&reply->inner), reply->inner.length);
+  reply->failed |= reply->inner.failed;
+  buffer_clear(&reply->inner);
 }
 
 bool reply_read(struct reply *reply) {
-  if (reply->calls)
-    tool_calls_push(reply->calls, buffer_text(&reply->text), reply->text.length);
-  else
-    buffer_append(&reply->content, buffer_text(&reply->text), reply->text.length);
-  reply->failed |= reply->text.failed;
-  buffer_clear(&reply->text);
+  if (reply->thinks) {
+    thought_push(&reply->thought, buffer_text(&reply->text), reply->text.length, &reply->inner, &reply->outer);
+    reply->failed |= reply->text.failed;
+    buffer_clear(&reply->text);
+    take_thought(reply);
+    read_answer(reply, &reply->outer);
+  } else {
+    read_answer(reply, &reply->text);
+  }
   return reply->only_one && reply->ended;
 }
 
 void reply_finish(struct reply *reply, bool cut) {
   reply_read(reply);
-  if (!reply->calls) return;
-  tool_calls_finish(reply->calls, cut);
-  size_t count = tool_calls_count(reply->calls);
-  if (count) add_arguments(reply, count - 1);
+  if (reply->thinks) {
+    thought_finish(&reply->thought, &reply->inner, &reply->outer);
+    take_thought(reply);
+    read_answer(reply, &reply->outer);
+  }
+  if (reply->calls) tool_calls_finish(reply->calls, cut);
 }
 
-json_t *reply_take_calls(struct reply *reply) {
-  size_t count = reply->calls ? tool_calls_count(reply->calls) : 0;
-  if (count && reply->streamed) add_arguments(reply, count - 1);
-  json_t *list = reply->list;
-  reply->list = NULL;
-  return list;
+const struct reply_part *reply_parts(const struct reply *reply, size_t *count) {
+  *count = reply->count;
+  return reply->parts;
 }
 
-const char *reply_reason(const struct reply *reply, const char *reason) {
-  bool all_ended = reply->calls && reply->ended && (reply->only_one || reply->ended == tool_calls_count(reply->calls));
-  return all_ended && strcmp(reason, "stop") == 0 ? "tool_calls" : reason;
+void reply_clear(struct reply *reply) {
+  for (size_t i = 0; i < reply->count; i++) {
+    reply->failed |= reply->parts[i].bytes.failed;
+    buffer_free(&reply->parts[i].bytes);
+    free(reply->parts[i].name);
+  }
+  reply->count = 0;
+}
+
+bool reply_calls(const struct reply *reply) {
+  return reply->calls && reply->ended && (reply->only_one || reply->ended == tool_calls_count(reply->calls));
 }
 
 bool reply_failed(const struct reply *reply) {
-  return reply->failed || reply->text.failed || reply->content.failed || reply->arguments.failed ||
-         (reply->calls && tool_calls_failed(reply->calls));
+  bool failed = reply->failed || reply->text.failed || reply->thought.held.failed;
+  for (size_t i = 0; i < reply->count; i++) failed |= reply->parts[i].bytes.failed;
+  return failed || (reply->calls && tool_calls_failed(reply->calls));
 }

@@ -1,43 +1,55 @@
-/* What a model writes, as the content and the tool calls of OpenAI's message.
+/* What a model writes, as parts: its thought, text and tool calls, in the order in which they come.
  *
- * The detokenizer's output goes to `text`; reply_read makes `content` and calls of it. A whole reply keeps all calls
- * until they are taken, a streamed one their parts since the last time: an entry with index, id and name, then entries
- * with the next part of the arguments.
+ * The detokenizer's output goes to reply_text(); reply_read makes parts of it. Parts of one kind that follow each other
+ * are one part, until reply_clear: a stream takes and clears them as they come, a whole answer reads all at its end.
  */
 #ifndef KAIJU_HTTP_REPLY_H
 #define KAIJU_HTTP_REPLY_H
 
-#include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/buffer.h"
 #include "http/request.h"
-#include "text/tool_calls.h"
 
-struct reply {
-  struct buffer text;    /* not yet read */
-  struct buffer content; /* not yet taken by the user of this struct, who clears it */
-
-  struct tool_calls *calls; /* NULL: all text is content */
-  bool streamed, only_one;
-  struct buffer arguments; /* not yet in `list` */
-  json_t *list;            /* entries of tool_calls */
-  size_t ended;            /* calls that are complete */
-  bool failed;
+enum reply_kind {
+  REPLY_THOUGHT, /* between <think> and </think>, without the white space at its ends */
+  REPLY_TEXT,
+  REPLY_CALL /* of a tool; the bytes are its arguments, the text of a JSON object */
 };
 
-/* The reply to a request, which it borrows the tools of. Zero-initialised before; -1 without memory. */
-int reply_begin(struct reply *reply, const struct completion_request *request);
-void reply_free(struct reply *reply); /* one that has not begun is allowed */
+struct reply_part {
+  enum reply_kind kind;
+  struct buffer bytes; /* whole characters; only a call's may be empty */
 
+  /* REPLY_CALL */
+  size_t call;       /* from 0 */
+  bool begins, ends; /* the first part of the call; its arguments are complete */
+  char id[32];       /* "call_" and hexadecimal digits, unlike all others */
+  char *name;        /* owned */
+};
+
+struct reply;
+
+/* The reply to a request, which it borrows the tools of. -1 without memory. */
+int reply_create(struct reply **reply, const struct completion_request *request);
+void reply_free(struct reply *reply); /* NULL is allowed */
+
+/* Where text is appended for reply_read, which takes it. */
+struct buffer *reply_text(struct reply *reply);
+/* Text that stands before what the model writes, as it is. */
+void reply_put(struct reply *reply, const char *text, size_t length);
 /* True once nothing more is wanted: the first call is complete and the request takes only one. */
 bool reply_read(struct reply *reply);
 /* The end of the text. `cut`: the model had not ended it. */
 void reply_finish(struct reply *reply, bool cut);
-/* The array of calls, or of their parts, or NULL if there are none. */
-json_t *reply_take_calls(struct reply *reply);
-/* The finish_reason for a text that ended for `reason`: "tool_calls" if it ended of itself, with calls. */
-const char *reply_reason(const struct reply *reply, const char *reason);
+
+/* Valid until the next call of another function. */
+const struct reply_part *reply_parts(const struct reply *reply, size_t *count);
+void reply_clear(struct reply *reply);
+
+/* True if the model called tools, and completed the calls. */
+bool reply_calls(const struct reply *reply);
 /* True once memory ran out. */
 bool reply_failed(const struct reply *reply);
 

@@ -6,37 +6,37 @@
 #include "http/fields.h"
 #include "http/json.h"
 #include "http/messages.h"
+#include "http/prompt_fields.h"
+#include "http/sampling_fields.h"
 
 void completion_request_drop_prompt(struct completion_request *request) {
   json_decref(request->messages);
   json_decref(request->tools);
   json_decref(request->template_variables);
-  free(request->prompt);
-  free(request->tokens);
+  free(request->suffix);
   request->messages = request->tools = request->template_variables = NULL;
-  request->prompt = NULL;
-  request->tokens = NULL;
+  request->suffix = NULL;
+  for (size_t i = 0; i < request->prompt_count; i++) {
+    struct request_prompt *prompt = &request->prompts[i];
+    free(prompt->tokens);
+    prompt->tokens = NULL;
+    if (request->echo) continue;
+    free(prompt->text);
+    prompt->text = NULL;
+  }
 }
 
 void completion_request_free(struct completion_request *request) {
   if (!request) return;
+  request->echo = false;
   completion_request_drop_prompt(request);
+  free(request->prompts);
   for (size_t i = 0; i < request->stop_count; i++) free(request->stops[i]);
   free(request->sampling.bias);
   free(request->model);
+  json_decref(request->mirror);
   tool_schemas_free(request->tool_schemas);
   free(request);
-}
-
-static void fail(struct fields *fields, const char *code, const char *param, const char *message) {
-  if (fields->failed) return;
-  fields->failed = true;
-  api_fail(fields->error, 400, code, param, "%s", message);
-}
-
-static void fail_memory(struct fields *fields) {
-  fields->failed = true;
-  api_fail_memory(fields->error);
 }
 
 static void set_defaults(struct completion_request *request, const struct generation_defaults *defaults) {
@@ -44,93 +44,18 @@ static void set_defaults(struct completion_request *request, const struct genera
   if (request->endpoint == ENDPOINT_COMPLETIONS) request->max_tokens = REQUEST_DEFAULT_COMPLETION_TOKENS;
 }
 
-static void number(struct fields *fields, const char *name, double minimum, double maximum, float *value) {
-  double wide = *value;
-  field_number(fields, name, minimum, maximum, &wide);
-  *value = (float)wide;
-}
-
-static void parse_sampling(struct fields *fields, struct completion_request *request) {
-  struct sampling *sampling = &request->sampling;
-  number(fields, "temperature", 0, 10, &sampling->temperature);
-  /* Dividing logits by less would leave the range of float: it means the most probable token. */
-  if (sampling->temperature < 1e-5f) sampling->temperature = 0;
-  number(fields, "top_p", 0, 1, &sampling->top_p);
-  /* The smallest nucleus is the most probable token. */
-  if (sampling->top_p < 1e-6f) sampling->top_p = 1e-6f;
-  number(fields, "min_p", 0, 1, &sampling->min_p);
-  number(fields, "repetition_penalty", 0.01, 100, &sampling->repetition_penalty);
-  number(fields, "presence_penalty", -2, 2, &sampling->presence_penalty);
-  number(fields, "frequency_penalty", -2, 2, &sampling->frequency_penalty);
-  int64_t top_k = sampling->top_k;
-  field_integer(fields, "top_k", -1, INT32_MAX, &top_k);
-  sampling->top_k = top_k < 0 ? 0 : (uint32_t)top_k;
-  int64_t seed = 0;
-  request->has_seed = field_any(fields, "seed") != NULL;
-  field_integer(fields, "seed", INT64_MIN, INT64_MAX, &seed);
-  sampling->seed = (uint64_t)seed;
-}
-
 static void parse_length(struct fields *fields, struct completion_request *request) {
   int64_t tokens = request->max_tokens;
   field_integer(fields, "max_tokens", 1, UINT32_MAX, &tokens);
-  if (request->endpoint == ENDPOINT_CHAT) field_integer(fields, "max_completion_tokens", 1, UINT32_MAX, &tokens);
+  if (request->endpoint != ENDPOINT_COMPLETIONS) field_integer(fields, "max_completion_tokens", 1, UINT32_MAX, &tokens);
   request->max_tokens = (uint32_t)tokens;
   field_boolean(fields, "ignore_eos", &request->ignore_eos);
   bool cache_prompt = true;
   field_boolean(fields, "cache_prompt", &cache_prompt);
   request->ignore_cache = !cache_prompt;
   int64_t choices = 1;
-  field_integer(fields, "n", INT64_MIN, INT64_MAX, &choices);
-  if (choices != 1) fail(fields, "unsupported", "n", "'n' must be 1: one choice a request");
-}
-
-/* A token id in decimal, without signs, spaces or leading zeros. */
-static bool parse_token(const char *text, uint32_t vocabulary, uint32_t *token) {
-  uint64_t value = 0;
-  size_t length = strlen(text);
-  if (length == 0 || length > 10 || (text[0] == '0' && length > 1)) return false;
-  for (size_t i = 0; i < length; i++) {
-    if (text[i] < '0' || text[i] > '9') return false;
-    value = value * 10 + (uint64_t)(text[i] - '0');
-  }
-  *token = (uint32_t)value;
-  return value < vocabulary;
-}
-
-static void parse_bias(struct fields *fields, struct sampling *sampling, uint32_t vocabulary) {
-  json_t *bias = field_value(fields, "logit_bias", JSON_OBJECT, "an object of token id to bias");
-  if (!bias || json_object_size(bias) == 0) return;
-  if (json_object_size(bias) > SAMPLING_MAX_BIAS) {
-    fields->failed = true;
-    api_fail(fields->error, 400, "invalid_value", "logit_bias", "'logit_bias' has %zu tokens: at most %d are taken",
-             json_object_size(bias), SAMPLING_MAX_BIAS);
-    return;
-  }
-  sampling->bias = calloc(json_object_size(bias), sizeof *sampling->bias);
-  if (!sampling->bias) {
-    fail_memory(fields);
-    return;
-  }
-  struct fields entries = {.object = bias, .path = "logit_bias", .error = fields->error};
-  const char *key = NULL;
-  json_t *value = NULL;
-  json_object_foreach(bias, key, value) {
-    struct logit_bias *entry = &sampling->bias[sampling->bias_count];
-    if (!parse_token(key, vocabulary, &entry->token)) {
-      fields->failed = true;
-      api_fail(fields->error, 400, "invalid_value", "logit_bias",
-               "'logit_bias' has the key '%.40s': it must be a token id below %u", key, vocabulary);
-      return;
-    }
-    if (json_is_null(value)) continue;
-    number(&entries, key, -100, 100, &entry->bias);
-    if (entries.failed) {
-      fields->failed = true;
-      return;
-    }
-    sampling->bias_count++;
-  }
+  field_integer(fields, "n", 1, REQUEST_MAX_CHOICES, &choices);
+  request->choices = (uint32_t)choices;
 }
 
 static void parse_logprobs(struct fields *fields, struct completion_request *request) {
@@ -144,24 +69,24 @@ static void parse_logprobs(struct fields *fields, struct completion_request *req
   bool wanted = false;
   field_boolean(fields, "logprobs", &wanted);
   field_integer(fields, "top_logprobs", 0, SAMPLING_MAX_TOP_LOGPROBS, &top);
-  if (top > 0 && !wanted) fail(fields, "invalid_value", "top_logprobs", "'top_logprobs' needs 'logprobs': true");
+  if (top > 0 && !wanted) field_fail(fields, "invalid_value", "top_logprobs", "'top_logprobs' needs 'logprobs': true");
   if (wanted) request->sampling.top_logprobs = (int)top;
 }
 
 static void add_stop(struct fields *fields, struct completion_request *request, const json_t *stop) {
   if (fields->failed) return;
   if (!json_is_string(stop)) {
-    fail(fields, "invalid_type", "stop", "'stop' must be a string or an array of strings");
+    field_fail(fields, "invalid_type", "stop", "'stop' must be a string or an array of strings");
   } else if (json_string_length(stop) == 0 || json_string_length(stop) > REQUEST_MAX_STOP_BYTES) {
-    fail(fields, "invalid_value", "stop", "a string in 'stop' must have between 1 and 1024 bytes");
+    field_fail(fields, "invalid_value", "stop", "a string in 'stop' must have between 1 and 1024 bytes");
   } else if (request->stop_count == REQUEST_MAX_STOPS) {
-    fail(fields, "invalid_value", "stop", "'stop' takes at most 16 strings");
+    field_fail(fields, "invalid_value", "stop", "'stop' takes at most 16 strings");
   } else {
     char *copy = strdup(json_string_value(stop));
     if (copy)
       request->stops[request->stop_count++] = copy;
     else
-      fail_memory(fields);
+      field_fail_memory(fields);
   }
 }
 
@@ -190,14 +115,30 @@ static void refuse_unsupported(struct fields *fields) {
   const json_t *format = field_value(fields, "response_format", JSON_OBJECT, "an object");
   const char *type = json_string_value(json_object_get(format, "type"));
   if (format && (!type || strcmp(type, "text") != 0))
-    fail(fields, "unsupported", "response_format", "'response_format' of a type other than 'text' is not supported");
+    field_fail(fields, "unsupported", "response_format",
+               "'response_format' of a type other than 'text' is not supported");
   const json_t *choice = field_any(fields, "tool_choice");
   const char *mode = json_string_value(choice);
   if (choice && !(mode && (strcmp(mode, "auto") == 0 || strcmp(mode, "none") == 0)))
-    fail(fields, "unsupported", "tool_choice",
-         "'tool_choice' must be 'auto' or 'none': that the model calls a tool cannot be enforced");
+    field_fail(fields, "unsupported", "tool_choice",
+               "'tool_choice' must be 'auto' or 'none': that the model calls a tool cannot be enforced");
   if (field_any(fields, "functions") || field_any(fields, "function_call"))
-    fail(fields, "unsupported", "functions", "'functions' and 'function_call' are not supported: use 'tools'");
+    field_fail(fields, "unsupported", "functions", "'functions' and 'function_call' are not supported: use 'tools'");
+}
+
+/* The caller's, and reasoning_effort, which templates know under that name; "none" turns thoughts off where a template
+ * can. */
+static json_t *template_variables(struct fields *fields, const json_t *given) {
+  const char *effort = NULL;
+  field_string(fields, "reasoning_effort", &effort);
+  if (!effort) return json_incref((json_t *)given);
+  json_t *variables = given ? json_copy((json_t *)given) : json_object();
+  bool failed = !json_object_get(variables, "reasoning_effort") &&
+                json_object_set_new(variables, "reasoning_effort", json_string(effort)) != 0;
+  if (strcmp(effort, "none") == 0 && !json_object_get(variables, "enable_thinking"))
+    failed |= json_object_set_new(variables, "enable_thinking", json_false()) != 0;
+  if (failed) field_fail_memory(fields);
+  return variables;
 }
 
 static void parse_chat(struct fields *fields, struct completion_request *request) {
@@ -216,67 +157,43 @@ static void parse_chat(struct fields *fields, struct completion_request *request
   }
   if (json_array_size(tools) > 0 && !(choice && strcmp(choice, "none") == 0))
     request->tools = json_incref((json_t *)tools);
-  request->template_variables = json_incref((json_t *)variables);
+  request->template_variables = template_variables(fields, variables);
 }
 
-static void parse_tokens(struct fields *fields, struct completion_request *request, const json_t *ids,
-                         uint32_t vocabulary) {
-  size_t count = json_array_size(ids);
-  request->tokens = calloc(count, sizeof *request->tokens);
-  if (!request->tokens) {
-    fail_memory(fields);
-    return;
-  }
-  for (size_t i = 0; i < count; i++) {
-    const json_t *id = json_array_get(ids, i);
-    if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= vocabulary) {
-      fields->failed = true;
-      api_fail(fields->error, 400, "invalid_value", "prompt", "'prompt[%zu]' must be a token id below %u", i,
-               vocabulary);
-      return;
-    }
-    request->tokens[i] = (uint32_t)json_integer_value(id);
-  }
-  request->token_count = count;
+static void check_choices(struct fields *fields, const struct completion_request *request) {
+  size_t prompts = request->endpoint == ENDPOINT_COMPLETIONS ? request->prompt_count : 1;
+  if (prompts * request->choices > REQUEST_MAX_CHOICES)
+    field_fail(fields, "invalid_value", "n", "'n' is %u for each of %zu prompts: at most %d choices are made in all",
+               request->choices, prompts, REQUEST_MAX_CHOICES);
 }
 
-static void parse_prompt(struct fields *fields, struct completion_request *request, uint32_t vocabulary) {
-  const json_t *prompt = field_any(fields, "prompt");
-  if (!prompt) {
-    fail(fields, "missing_field", "prompt", "'prompt' is required: a string or an array of token ids");
-    return;
+int completion_request_from(struct completion_request **result, enum completion_endpoint endpoint, const json_t *object,
+                            const struct config *config, struct api_error *error) {
+  *result = NULL;
+  struct completion_request *request = calloc(1, sizeof *request);
+  if (!request) return api_fail_memory(error);
+  struct fields fields = {.object = object, .path = "", .error = error};
+  request->endpoint = endpoint;
+  set_defaults(request, &config->generation);
+  const char *model = NULL;
+  field_string(&fields, "model", &model);
+  if (model && !(request->model = strdup(model))) field_fail_memory(&fields);
+  parse_stream(&fields, request);
+  request->has_seed = sampling_fields_parse(&fields, &request->sampling, config->vocabulary);
+  parse_length(&fields, request);
+  parse_logprobs(&fields, request);
+  parse_stop(&fields, request);
+  if (endpoint == ENDPOINT_COMPLETIONS)
+    prompt_fields_parse(&fields, request, config->vocabulary);
+  else
+    parse_chat(&fields, request);
+  check_choices(&fields, request);
+  if (fields.failed) {
+    completion_request_free(request);
+    return -1;
   }
-  bool list =
-      json_is_array(prompt) && (json_is_string(json_array_get(prompt, 0)) || json_is_array(json_array_get(prompt, 0)));
-  if (list && json_array_size(prompt) > 1) {
-    fail(fields, "unsupported", "prompt", "'prompt' holds several prompts: send one prompt a request");
-    return;
-  }
-  if (list) prompt = json_array_get(prompt, 0);
-  if (json_is_string(prompt) && json_string_length(prompt) > 0) {
-    request->prompt_length = json_string_length(prompt);
-    request->prompt = strdup(json_string_value(prompt));
-    if (!request->prompt) fail_memory(fields);
-  } else if (json_is_array(prompt) && json_array_size(prompt) > 0) {
-    parse_tokens(fields, request, prompt, vocabulary);
-  } else if (json_is_string(prompt) || json_is_array(prompt)) {
-    fail(fields, "invalid_value", "prompt", "'prompt' is empty: it needs at least one token");
-  } else {
-    fail(fields, "invalid_type", "prompt", "'prompt' must be a string or an array of token ids");
-  }
-}
-
-static void parse_completions(struct fields *fields, struct completion_request *request, uint32_t vocabulary) {
-  bool echo = false;
-  int64_t best_of = 1;
-  const char *suffix = "";
-  field_boolean(fields, "echo", &echo);
-  field_integer(fields, "best_of", INT64_MIN, INT64_MAX, &best_of);
-  field_string(fields, "suffix", &suffix);
-  if (echo) fail(fields, "unsupported", "echo", "'echo' is not supported");
-  if (best_of != 1) fail(fields, "unsupported", "best_of", "'best_of' must be 1");
-  if (suffix[0]) fail(fields, "unsupported", "suffix", "'suffix' is not supported");
-  if (!fields->failed) parse_prompt(fields, request, vocabulary);
+  *result = request;
+  return 0;
 }
 
 int completion_request_parse(struct completion_request **result, enum completion_endpoint endpoint, const char *body,
@@ -284,33 +201,7 @@ int completion_request_parse(struct completion_request **result, enum completion
   *result = NULL;
   json_t *object = json_decode(body, length, error);
   if (!object) return -1;
-  struct fields fields = {.object = object, .path = "", .error = error};
-  struct completion_request *request = calloc(1, sizeof *request);
-  if (!request) {
-    fail_memory(&fields);
-    goto done;
-  }
-  request->endpoint = endpoint;
-  set_defaults(request, &config->generation);
-  const char *model = NULL;
-  field_string(&fields, "model", &model);
-  if (model && !(request->model = strdup(model))) fail_memory(&fields);
-  parse_stream(&fields, request);
-  parse_sampling(&fields, request);
-  parse_length(&fields, request);
-  parse_bias(&fields, &request->sampling, config->vocabulary);
-  parse_logprobs(&fields, request);
-  parse_stop(&fields, request);
-  if (endpoint == ENDPOINT_CHAT)
-    parse_chat(&fields, request);
-  else
-    parse_completions(&fields, request, config->vocabulary);
-done:
+  int code = completion_request_from(result, endpoint, object, config, error);
   json_decref(object);
-  if (fields.failed) {
-    completion_request_free(request);
-    return -1;
-  }
-  *result = request;
-  return 0;
+  return code;
 }

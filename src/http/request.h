@@ -17,9 +17,22 @@
 #include "text/tool_form.h"
 #include "text/tool_schemas.h"
 
-enum completion_endpoint { ENDPOINT_CHAT, ENDPOINT_COMPLETIONS };
+enum completion_endpoint { ENDPOINT_CHAT, ENDPOINT_COMPLETIONS, ENDPOINT_RESPONSES, ENDPOINT_MESSAGES };
 
-enum { REQUEST_MAX_STOPS = 16, REQUEST_MAX_STOP_BYTES = 1024, REQUEST_DEFAULT_COMPLETION_TOKENS = 16 };
+enum {
+  REQUEST_MAX_STOPS = 16,
+  REQUEST_MAX_STOP_BYTES = 1024,
+  REQUEST_DEFAULT_COMPLETION_TOKENS = 16,
+  REQUEST_MAX_CHOICES = 128 /* of all prompts together */
+};
+
+/* A prompt of ENDPOINT_COMPLETIONS: text, or token ids if `tokens` is not NULL. */
+struct request_prompt {
+  char *text;
+  size_t length;
+  uint32_t *tokens;
+  size_t token_count;
+};
 
 struct completion_request {
   enum completion_endpoint endpoint;
@@ -27,32 +40,41 @@ struct completion_request {
   bool stream, include_usage, ignore_eos;
   bool ignore_cache;        /* "cache_prompt": false */
   bool has_seed;            /* false: sampling.seed is to be drawn */
+  uint32_t choices;         /* n: of each prompt */
   uint32_t max_tokens;      /* 0: until the context is full */
   struct sampling sampling; /* owns its bias */
   char *stops[REQUEST_MAX_STOPS];
   size_t stop_count;
+  json_t *mirror; /* fields that the API's answer repeats, an object; or NULL */
 
-  /* ENDPOINT_CHAT */
+  /* All but ENDPOINT_COMPLETIONS */
   json_t *messages;           /* as messages_check returns them */
   json_t *tools;              /* or NULL */
   json_t *template_variables; /* chat_template_kwargs, or NULL */
   bool only_one_call;         /* "parallel_tool_calls": false */
-  /* What the answer is read with, if it may hold calls that can be read: set by http/prepare.h. */
-  enum tool_form tool_form;
-  struct tool_schemas *tool_schemas; /* or NULL */
+  /* What the answer is read with, set by http/prepare.h: */
+  enum tool_form tool_form;                                               /* calls that can be read */
+  struct tool_schemas *tool_schemas;                                      /* or NULL: all is text */
+  enum { REQUEST_NO_THOUGHT, REQUEST_MAY_THINK, REQUEST_THINKS } thought; /* a thought may come, or has begun */
 
-  /* ENDPOINT_COMPLETIONS: text, or token ids if `tokens` is not NULL */
-  char *prompt;
-  size_t prompt_length;
-  uint32_t *tokens;
-  size_t token_count;
+  /* ENDPOINT_COMPLETIONS */
+  struct request_prompt *prompts;
+  size_t prompt_count;
+  char *suffix; /* what follows the text that is to be filled in; or NULL */
+  size_t suffix_length;
+  bool echo;
 };
 
 /* 0, or -1 and `error`. `config` gives the defaults of sampling and the size of the vocabulary. */
 int completion_request_parse(struct completion_request **request, enum completion_endpoint endpoint, const char *body,
                              size_t length, const struct config *config, struct api_error *error);
-/* Releases messages, tools and prompt, which the tokens stand for from then on. */
+/* Releases what the prompt was made of and the tokens stand for. */
 void completion_request_drop_prompt(struct completion_request *request);
 void completion_request_free(struct completion_request *request); /* NULL is allowed */
+
+/* The same from the JSON object of a chat request: what other APIs' requests are translated to. The object is not kept.
+ */
+int completion_request_from(struct completion_request **request, enum completion_endpoint endpoint,
+                            const json_t *object, const struct config *config, struct api_error *error);
 
 #endif

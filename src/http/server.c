@@ -18,6 +18,7 @@
 #include "http/listener.h"
 #include "http/router.h"
 #include "http/text_calls.h"
+#include "text/thought.h"
 
 enum { STOP_SECONDS = 3, LISTENERS = 2 };
 
@@ -138,9 +139,8 @@ static void deliver(struct http_server *server) {
     else
       generation_prepared(done);
   struct mailbox *mailbox = NULL;
-  for (struct generation *generation = NULL;
-       (generation = mailbox_queue_next(server->generations.mailboxes, &mailbox));)
-    generation_deliver(generation);
+  for (struct choice_run *run = NULL; (run = mailbox_queue_next(server->generations.mailboxes, &mailbox));)
+    generation_deliver(run);
 }
 
 static void begin_stop(struct http_server *server) {
@@ -285,6 +285,7 @@ static int start_threads(struct http_server *server, const struct http_options *
   struct preparer_options preparer = {.tokenizer = options->tokenizer,
                                       .chat = options->chat,
                                       .tool_form = options->chat ? tool_form_of(options->chat) : TOOL_FORM_NONE,
+                                      .thinks = options->chat && thought_known(options->chat),
                                       .dropped_lines = options->dropped_lines,
                                       .config = engine_config(options->engine),
                                       .context = engine_context(options->engine),

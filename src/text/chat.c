@@ -22,6 +22,10 @@ void chat_template_free(struct chat_template *chat) {
   free(chat);
 }
 
+bool chat_template_mentions(const struct chat_template *chat, const char *text) {
+  return jinja_mentions(chat->initial, text) || (chat->tool_use && jinja_mentions(chat->tool_use, text));
+}
+
 static int create(struct chat_template **chat, struct kj_error *error) {
   *chat = calloc(1, sizeof **chat);
   if (*chat) (*chat)->tokens = json_object();

@@ -25,6 +25,8 @@ int chat_template_load(struct chat_template **chat, const char *directory, struc
 int chat_template_parse(struct chat_template **chat, const char *name, const char *source, size_t length,
                         struct kj_error *error);
 void chat_template_free(struct chat_template *chat);
+/* True if the source of one of the templates has the text. */
+bool chat_template_mentions(const struct chat_template *chat, const char *text);
 
 /* Appends the prompt. `messages` is a JSON array of objects {role, content, …}; `tools` an array or NULL; `extra` an
  * object of further variables or NULL. raise_exception in the template gives KJ_INVALID with its text. */

@@ -65,3 +65,7 @@ void detokenizer_finish_cut(struct detokenizer *detokenizer, struct buffer *out)
 }
 
 bool detokenizer_stopped(const struct detokenizer *detokenizer) { return stop_watch_stopped(detokenizer->watch); }
+
+const char *detokenizer_stop(const struct detokenizer *detokenizer, size_t *length) {
+  return stop_watch_match(detokenizer->watch, length);
+}

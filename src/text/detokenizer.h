@@ -28,5 +28,7 @@ void detokenizer_finish(struct detokenizer *detokenizer, struct buffer *out);
 /* The same for tokens that were cut off: an unfinished character is left out. */
 void detokenizer_finish_cut(struct detokenizer *detokenizer, struct buffer *out);
 bool detokenizer_stopped(const struct detokenizer *detokenizer);
+/* The stop string that is complete, not ended by NUL, as long as the detokenizer lives; NULL before. */
+const char *detokenizer_stop(const struct detokenizer *detokenizer, size_t *length);
 
 #endif

@@ -13,6 +13,7 @@ enum { LONGEST_TEMPLATE = 4 * 1024 * 1024 };
 struct jinja_template {
   struct arena arena;
   char *name;
+  char *source;
   const struct node *body;
   struct symbols symbols;
 };
@@ -28,8 +29,9 @@ int jinja_compile(struct jinja_template **template, const char *name, const char
     return kj_fail(error, KJ_INVALID, "%s: byte %zu is not UTF-8", name, offset);
   struct jinja_template *made = calloc(1, sizeof *made);
   if (made) made->name = strdup(name);
-  if (!made || !made->name) {
-    free(made);
+  if (made) made->source = strndup(source, length);
+  if (!made || !made->name || !made->source) {
+    jinja_free(made);
     return kj_fail_memory(error, "a chat template");
   }
   struct run run = {
@@ -48,7 +50,12 @@ void jinja_free(struct jinja_template *template) {
   if (!template) return;
   arena_free(&template->arena);
   free(template->name);
+  free(template->source);
   free(template);
+}
+
+bool jinja_mentions(const struct jinja_template *template, const char *text) {
+  return strstr(template->source, text) != NULL;
 }
 
 int jinja_render(const struct jinja_template *template, const struct jinja_variable *variables, size_t count,

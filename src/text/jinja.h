@@ -9,6 +9,7 @@
 #define KAIJU_TEXT_JINJA_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "base/buffer.h"
 #include "base/error.h"
@@ -25,6 +26,8 @@ struct jinja_variable {
 int jinja_compile(struct jinja_template **template, const char *name, const char *source, size_t length,
                   struct kj_error *error);
 void jinja_free(struct jinja_template *template); /* NULL is allowed */
+/* True if the source has the text. */
+bool jinja_mentions(const struct jinja_template *template, const char *text);
 
 /* Appends the text; on failure `out` is as before. A later variable of the same name wins. The template's own
  * raise_exception(text) gives KJ_INVALID with just the text; other failures name the line. */

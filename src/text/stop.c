@@ -130,8 +130,15 @@ bool stop_watch_push(struct stop_watch *watch, char byte, struct buffer *out) {
 }
 
 void stop_watch_finish(struct stop_watch *watch, struct buffer *out) {
-  if (!watch->stopped) release(watch, watch->nodes[watch->state].depth, out);
+  if (watch->stopped) return;
+  release(watch, watch->nodes[watch->state].depth, out);
   watch->state = 0;
 }
 
 bool stop_watch_stopped(const struct stop_watch *watch) { return watch->stopped; }
+
+const char *stop_watch_match(const struct stop_watch *watch, size_t *length) {
+  const struct node *node = &watch->nodes[watch->state];
+  *length = watch->stopped ? node->match : 0;
+  return watch->stopped ? watch->text.data + node->text + node->depth - node->match : NULL;
+}

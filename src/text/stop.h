@@ -22,5 +22,7 @@ bool stop_watch_push(struct stop_watch *watch, char byte, struct buffer *out);
 /* The end of the text: releases what is held back, unless it has stopped. */
 void stop_watch_finish(struct stop_watch *watch, struct buffer *out);
 bool stop_watch_stopped(const struct stop_watch *watch);
+/* The stop string that is complete, not ended by NUL; NULL before. */
+const char *stop_watch_match(const struct stop_watch *watch, size_t *length);
 
 #endif

@@ -137,7 +137,7 @@ def test_a_biased_token_is_the_only_one(solo):
 
 @pytest.mark.parametrize("fields, param", [
     ({"temperature": -1}, "temperature"), ({"top_p": 2}, "top_p"), ({"max_tokens": 0}, "max_tokens"),
-    ({"n": 2}, "n"), ({"stop": [""]}, "stop"), ({"top_logprobs": 3}, "top_logprobs"),
+    ({"stop": [""]}, "stop"), ({"top_logprobs": 3}, "top_logprobs"),
     ({"logit_bias": {"99999999": 1}}, "logit_bias"), ({"messages": []}, "messages"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
      "messages[0].content[0].type"),

@@ -94,7 +94,37 @@ def test_service_fields_change_nothing(solo):
     assert plain.usage.completion_tokens <= 16
 
 
-def test_several_choices_are_refused_by_name(solo):
-    with solo.client() as client, pytest.raises(openai.BadRequestError) as refusal:
-        client.chat.completions.create(model="m", messages=MESSAGES, n=2)
-    assert refusal.value.param == "n" and refusal.value.code == "unsupported"
+def test_choices_are_what_their_seeds_give(solo):
+    fields = {"model": "m", "messages": MESSAGES, "temperature": 1, "max_tokens": 12, "seed": 7}
+    with solo.client() as client:
+        first, again = (client.chat.completions.create(**fields, n=3) for _ in range(2))
+        alone = client.chat.completions.create(**fields)
+        texts = [choice.message.content for choice in first.choices]
+        assert texts == [choice.message.content for choice in again.choices] and len(set(texts)) > 1
+        assert texts[0] == alone.choices[0].message.content
+        streamed = ["", "", ""]
+        for chunk in client.chat.completions.create(**fields, n=3, stream=True):
+            streamed[chunk.choices[0].index] += chunk.choices[0].delta.content or ""
+    assert streamed == texts
+    assert first.usage.prompt_tokens == alone.usage.prompt_tokens
+    assert first.usage.completion_tokens > alone.usage.completion_tokens
+
+
+def test_several_prompts_answer_as_one_by_one(trio):
+    prompts = ["def add(a, b):", [750, 912, 4], "The capital"]
+    with trio.client() as client:
+        fields = {"model": "m", "temperature": 0, "max_tokens": 8}
+        alone = [client.completions.create(**fields, prompt=prompt).choices[0].text for prompt in prompts]
+        together = client.completions.create(**fields, prompt=prompts, echo=True)
+    texts = [choice.text for choice in together.choices]
+    assert texts[0] == prompts[0] + alone[0] and texts[2] == prompts[2] + alone[2] and texts[1].endswith(alone[1])
+
+
+def test_a_gap_is_filled_in_with_the_tokens_of_the_model(solo):
+    with solo.client() as client:
+        fields = {"model": "m", "temperature": 0, "max_tokens": 8}
+        gap = client.completions.create(**fields, prompt="def add(a", suffix="  return a + b")
+        written = client.completions.create(
+            **fields, prompt="<|fim_prefix|>def add(a<|fim_suffix|>  return a + b<|fim_middle|>")
+    assert gap.choices[0].text == written.choices[0].text
+    assert gap.usage.prompt_tokens == written.usage.prompt_tokens

@@ -55,8 +55,8 @@ static void what_nobody_waits_for_never_comes_with_an_owner(void **state) {
     for (; !done->owner; done = take(preparer, wakeup)) preparation_free(done);
     assert_ptr_equal(done->owner, &owners[i]);
     assert_non_null(done->request);
-    assert_null(done->request->tokens);
-    assert_int_equal(done->tokens.count, 2);
+    assert_null(done->request->prompts[0].tokens);
+    assert_int_equal(done->prompts[0].count, 2);
     preparation_free(done);
   }
   preparer_destroy(preparer);

@@ -59,7 +59,7 @@ static void takes_defaults_from_generation_config(void **state) {
   completion_request_free(request);
   request = taken(ENDPOINT_COMPLETIONS, "{\"prompt\":\"a\",\"temperature\":null,\"stop\":null,\"max_tokens\":null}");
   assert_int_equal(request->max_tokens, REQUEST_DEFAULT_COMPLETION_TOKENS);
-  assert_string_equal(request->prompt, "a");
+  assert_string_equal(request->prompts[0].text, "a");
   completion_request_free(request);
   struct config greedy = config;
   greedy.generation.sample = false;
@@ -110,12 +110,12 @@ static void takes_prompts_of_token_ids(void **state) {
   static const char *const bodies[] = {"{\"prompt\":[1,2,999]}", "{\"prompt\":[[1,2,999]]}"};
   for (size_t i = 0; i < 2; i++) {
     struct completion_request *request = taken(ENDPOINT_COMPLETIONS, bodies[i]);
-    assert_int_equal(request->token_count, 3);
-    assert_int_equal(request->tokens[2], 999);
+    assert_int_equal(request->prompts[0].token_count, 3);
+    assert_int_equal(request->prompts[0].tokens[2], 999);
     completion_request_free(request);
   }
   struct completion_request *request = taken(ENDPOINT_COMPLETIONS, "{\"prompt\":[\"one\"],\"logprobs\":0}");
-  assert_string_equal(request->prompt, "one");
+  assert_string_equal(request->prompts[0].text, "one");
   assert_int_equal(request->sampling.top_logprobs, 0);
   completion_request_free(request);
   static const char *const wrong[] = {
@@ -131,13 +131,57 @@ static void takes_prompts_of_token_ids(void **state) {
       "{\"prompt\":[1.0]}",
       "{\"prompt\":[1,\"a\"]}",
       "{\"prompt\":[true]}",
-      "{\"prompt\":[\"a\",\"b\"]}",
-      "{\"prompt\":[[1],[2]]}",
-      "{\"prompt\":\"a\",\"echo\":true}",
-      "{\"prompt\":\"a\",\"suffix\":\"b\"}",
+      "{\"prompt\":[\"a\",\"\"]}",
+      "{\"prompt\":[\"a\",7]}",
+      "{\"prompt\":[[1],[1000]]}",
+      "{\"prompt\":[[1],null]}",
+      "{\"prompt\":\"a\",\"echo\":1}",
+      "{\"prompt\":\"a\",\"suffix\":7}",
       "{\"prompt\":\"a\",\"best_of\":2}",
+      "{\"prompt\":[\"a\",\"b\",\"c\"],\"n\":43}",
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) refused(ENDPOINT_COMPLETIONS, wrong[i]);
+}
+
+static void takes_several_prompts_and_choices(void **state) {
+  (void)state;
+  struct completion_request *request =
+      taken(ENDPOINT_COMPLETIONS,
+            "{\"prompt\":[\"one\",[2,3],\"three\"],\"n\":42,\"best_of\":42,\"echo\":true,"
+            "\"suffix\":\"after\"}");
+  assert_int_equal(request->prompt_count, 3);
+  assert_int_equal(request->choices, 42);
+  assert_string_equal(request->prompts[0].text, "one");
+  assert_int_equal(request->prompts[1].tokens[1], 3);
+  assert_null(request->prompts[1].text);
+  assert_string_equal(request->prompts[2].text, "three");
+  assert_string_equal(request->suffix, "after");
+  assert_true(request->echo);
+  completion_request_free(request);
+  request = taken(ENDPOINT_CHAT, chat("\"n\":128"));
+  assert_int_equal(request->choices, 128);
+  completion_request_free(request);
+}
+
+static void reasoning_effort_reaches_the_template(void **state) {
+  (void)state;
+  static const struct {
+    const char *fields, *effort;
+    bool off;
+  } cases[] = {
+      {"\"reasoning_effort\":\"low\"", "low", false},
+      {"\"reasoning_effort\":\"none\"", "none", true},
+      {"\"reasoning_effort\":\"none\",\"chat_template_kwargs\":{\"enable_thinking\":true}", "none", false},
+      {"\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"reasoning_effort\":\"high\"}", "high", false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct completion_request *request = taken(ENDPOINT_CHAT, chat(cases[i].fields));
+    const json_t *variables = request->template_variables;
+    assert_string_equal(json_string_value(json_object_get(variables, "reasoning_effort")), cases[i].effort);
+    assert_int_equal(json_is_false(json_object_get(variables, "enable_thinking")), cases[i].off);
+    completion_request_free(request);
+  }
+  assert_string_equal(refused(ENDPOINT_CHAT, chat("\"reasoning_effort\":1")).param, "reasoning_effort");
 }
 
 /* Invalid text is refused with its position, never repaired, and what is beside it never lost. */
@@ -161,7 +205,7 @@ static void h3_invalid_text_400_with_position(void **state) {
     refused(ENDPOINT_COMPLETIONS, body);
   }
   struct completion_request *request = taken(ENDPOINT_COMPLETIONS, "{\"prompt\":\"\\ud83d\\ude00\"}");
-  assert_string_equal(request->prompt, "\xf0\x9f\x98\x80");
+  assert_string_equal(request->prompts[0].text, "\xf0\x9f\x98\x80");
   completion_request_free(request);
 }
 
@@ -399,7 +443,7 @@ static void h13_wrong_types_and_missing_fields(void **state) {
       {"\"ignore_eos\":\"no\"", "ignore_eos"},
       {"\"cache_prompt\":0", "cache_prompt"},
       {"\"model\":5", "model"},
-      {"\"n\":2", "n"},
+      {"\"n\":129", "n"},
       {"\"tools\":{}", "tools"},
       {"\"tools\":[5]", "tools[0].type"},
       {"\"tools\":[{\"type\":\"function\",\"function\":{}}]", "tools[0].function.name"},
@@ -437,6 +481,8 @@ int main(void) {
       cmocka_unit_test(takes_defaults_from_generation_config),
       cmocka_unit_test(takes_every_field),
       cmocka_unit_test(takes_prompts_of_token_ids),
+      cmocka_unit_test(takes_several_prompts_and_choices),
+      cmocka_unit_test(reasoning_effort_reaches_the_template),
       cmocka_unit_test(h3_invalid_text_400_with_position),
       cmocka_unit_test(h6_content_parts),
       cmocka_unit_test(h6_null_content_with_tool_calls),
