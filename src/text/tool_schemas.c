@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/json_pointer.h"
+
 /* The schemas of one request are walked this far: references can make a small one endless. */
 enum { VISITS_MAXIMUM = 200000, DEPTH_MAXIMUM = 24 };
 
@@ -76,35 +78,6 @@ static unsigned types_of_values(const json_t *values) {
   return types;
 }
 
-/* One name of a JSON pointer (RFC 6901), unescaped in place; returns what follows it. */
-static char *next_name(char *pointer) {
-  char *end = pointer + strcspn(pointer, "/"), *out = pointer;
-  char *rest = *end ? end + 1 : NULL;
-  *end = '\0';
-  for (const char *in = pointer; *in; in++) {
-    bool escaped = in[0] == '~' && (in[1] == '0' || in[1] == '1');
-    *out++ = (char)(!escaped ? *in : in[1] == '1' ? '/' : '~');
-    if (escaped) in++;
-  }
-  *out = '\0';
-  return rest;
-}
-
-/* What "#/…" points to, or NULL. */
-static const json_t *resolve(const json_t *root, const char *reference) {
-  if (reference[0] != '#') return NULL;
-  if (!reference[1]) return root;
-  char *copy = reference[1] == '/' ? strdup(reference + 2) : NULL;
-  const json_t *at = copy ? root : NULL;
-  for (char *name = copy; at && name;) {
-    char *rest = next_name(name);
-    at = json_is_array(at) ? json_array_get(at, strtoul(name, NULL, 10)) : json_object_get(at, name);
-    name = rest;
-  }
-  free(copy);
-  return at;
-}
-
 static unsigned schema_types(const struct walk *walk, const json_t *schema, unsigned depth);
 
 static unsigned union_of(const struct walk *walk, const json_t *schemas, unsigned depth) {
@@ -117,7 +90,7 @@ static unsigned union_of(const struct walk *walk, const json_t *schemas, unsigne
 static unsigned combined_types(const struct walk *walk, const json_t *schema, unsigned depth) {
   unsigned types = TOOL_ANY;
   const char *reference = json_string_value(json_object_get(schema, "$ref"));
-  const json_t *target = reference ? resolve(walk->root, reference) : NULL;
+  const json_t *target = reference ? json_pointer_resolve(walk->root, reference) : NULL;
   if (target) types &= schema_types(walk, target, depth);
   static const char *const UNIONS[] = {"anyOf", "oneOf"};
   for (size_t i = 0; i < 2; i++) {
@@ -172,7 +145,7 @@ static bool add_tool(struct tool_schemas *schemas, const json_t *function, size_
   const json_t *root = json_object_get(function, "parameters"), *schema = root;
   struct walk walk = {.root = root, .visits = visits};
   const char *reference = json_string_value(json_object_get(root, "$ref"));
-  if (reference && !json_object_get(root, "properties")) schema = resolve(root, reference);
+  if (reference && !json_object_get(root, "properties")) schema = json_pointer_resolve(root, reference);
   const json_t *others = json_object_get(schema, "additionalProperties");
   if (!add(schemas, name, NULL, json_is_object(others) ? schema_types(&walk, others, 0) : TOOL_STRING)) return false;
   /* Jansson's iteration wants a pointer to what it does not change. */
