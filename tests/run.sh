@@ -13,6 +13,7 @@ steps=("$@")
 [ ${#steps[@]} -gt 0 ] || steps=(lint unit asan tsan aarch64 install oracle e2e fuzz)
 jobs=$(nproc)
 python=$build/venv/bin/python
+PATH=$build/venv/bin:$PATH # node and npm, which Debian has too old
 
 prepare() {
   scripts/dependencies.sh test || return 1
@@ -20,6 +21,21 @@ prepare() {
   cmp -s tests/requirements.txt "$stamp" && return 0
   python3 -m venv "$build/venv" && "$python" -m pip install -q --disable-pip-version-check -r tests/requirements.txt &&
     cp tests/requirements.txt "$stamp"
+}
+
+# The clients from npm that tests/e2e points at the server, in $build/clients. Their install scripts do not run, but for
+# that of opencode, which puts its program in its place. (npm ci would refuse a lock file without the optional packages of
+# all other platforms.)
+install_clients() {
+  local stamp=$build/clients/.lock log=$build/clients/install.log
+  cmp -s tests/clients/package-lock.json "$stamp" && return 0
+  rm -rf "$build/clients" && mkdir -p "$build/clients" && cp tests/clients/package*.json "$build/clients/" &&
+    (cd "$build/clients" && npm install --ignore-scripts --no-audit --no-fund --no-update-notifier &&
+      node node_modules/opencode-ai/postinstall.mjs) >"$log" 2>&1 || {
+    tail -n 20 "$log"
+    return 1
+  }
+  cp tests/clients/package-lock.json "$stamp"
 }
 
 # configure DIRECTORY FLAGS…: without output unless it fails.
@@ -86,7 +102,9 @@ oracle() {
 }
 
 # Files side by side: the tests wait more than they compute.
-e2e() { KAIJU_BUILD=$build "$python" -m pytest -q -p no:cacheprovider -n "$jobs" --dist loadfile tests/e2e; }
+e2e() {
+  install_clients && KAIJU_BUILD=$build "$python" -m pytest -q -p no:cacheprovider -n "$jobs" --dist loadfile tests/e2e
+}
 
 fuzz() {
   CC=clang configure "$build/fuzzing" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKAIJU_TESTS=OFF -DKAIJU_FUZZ=ON \

@@ -5,8 +5,9 @@ import pytest
 from cluster import Cluster, MINI
 
 
-def pytest_configure():
+def pytest_configure(config):
     """A run that is told to end takes its processes with it, as with Ctrl-C."""
+    config.addinivalue_line("markers", "client(name, feature): what of which client the test shows; docs/clients.md says it")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
