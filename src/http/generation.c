@@ -185,9 +185,10 @@ static int submit(struct choice_run *run, const struct token_list *tokens, struc
   if (!mailbox) return api_fail_memory(error);
   struct request engine_request = {.tokens = tokens->ids,
                                    .token_count = tokens->count,
-                                   .max_tokens = request->max_tokens,
+                                   .max_tokens = request->only_echo ? 1 : request->max_tokens,
                                    .ignore_eos = request->ignore_eos,
                                    .ignore_cache = request->ignore_cache,
+                                   .score_prompt = request->echo && request->sampling.top_logprobs >= 0,
                                    .sampling = request->sampling,
                                    .on_event = mailbox_on_event,
                                    .context = mailbox};
@@ -225,7 +226,7 @@ static int create_choice(struct generation *generation, size_t index, const stru
   if (!request->echo) return 0;
   const struct request_prompt *prompt = &request->prompts[choice->prompt];
   reply_put(choice->reply, prompt->text, prompt->length);
-  logprobs_skip(&choice->logprobs, prompt->text, prompt->length);
+  if (request->sampling.top_logprobs >= 0) logprobs_first(&choice->logprobs, tokens->ids[0]);
   return 0;
 }
 
@@ -313,6 +314,12 @@ static void consume(struct choice_run *run, const struct mailbox_event *event) {
   choice->usage.cached_tokens = event->cached_tokens;
   choice->usage.drafted_tokens = event->drafted_tokens;
   choice->usage.draft_accepted = event->draft_accepted;
+  if (event->has_score) logprobs_echo(&choice->logprobs, &event->sampled);
+  if (event->has_token && generation->request->only_echo) {
+    choice->usage.completion_tokens = 0;
+    end_choice(run, END_LENGTH, true);
+    return;
+  }
   if (event->has_token && event->finish != FINISH_EOS) {
     if (generation->request->sampling.top_logprobs >= 0) logprobs_add(&choice->logprobs, &event->sampled);
     bool stopped = detokenizer_push(run->detokenizer, event->sampled.token, text);

@@ -56,30 +56,40 @@ static size_t count_characters(const char *bytes, size_t length) {
   return count;
 }
 
-void logprobs_skip(struct logprobs *logprobs, const char *text, size_t length) {
-  logprobs->text_offset += count_characters(text, length);
-}
-
-static void add_completion(struct logprobs *logprobs, const struct sampled *sampled) {
+/* Appends an entry to each of the parallel lists. */
+static void append_completion(struct logprobs *logprobs, uint32_t token, bool in_text, json_t *logprob, json_t *top) {
   if (!logprobs->value)
     logprobs->value = json_pack("{s:[], s:[], s:[], s:[]}", "tokens", "token_logprobs", "top_logprobs", "text_offset");
-  json_t *value = logprobs->value, *top = json_object();
+  json_t *value = logprobs->value;
+  json_array_append_new(json_object_get(value, "tokens"), logprobs_token_text(logprobs->tokenizer, token));
+  json_array_append_new(json_object_get(value, "token_logprobs"), logprob);
+  json_array_append_new(json_object_get(value, "top_logprobs"), top);
+  json_array_append_new(json_object_get(value, "text_offset"), json_integer((json_int_t)logprobs->text_offset));
+  if (!in_text) return;
+  size_t length = 0;
+  const char *bytes = tokenizer_bytes(logprobs->tokenizer, token, &length);
+  logprobs->text_offset += count_characters(bytes, length);
+}
+
+static void add_completion(struct logprobs *logprobs, const struct sampled *sampled, bool in_text) {
+  json_t *top = json_object();
   for (uint32_t i = 0; i < sampled->top_count; i++)
     add_alternative(top, logprobs->tokenizer, sampled->top[i].token, sampled->top[i].logprob);
   if (sampled->top_count) add_alternative(top, logprobs->tokenizer, sampled->token, sampled->logprob);
-  json_array_append_new(json_object_get(value, "tokens"), logprobs_token_text(logprobs->tokenizer, sampled->token));
-  json_array_append_new(json_object_get(value, "token_logprobs"), probability(sampled->logprob));
-  json_array_append_new(json_object_get(value, "top_logprobs"), top);
-  json_array_append_new(json_object_get(value, "text_offset"), json_integer((json_int_t)logprobs->text_offset));
-  if (tokenizer_is_special(logprobs->tokenizer, sampled->token)) return;
-  size_t length = 0;
-  const char *bytes = tokenizer_bytes(logprobs->tokenizer, sampled->token, &length);
-  logprobs_skip(logprobs, bytes, length);
+  append_completion(logprobs, sampled->token, in_text, probability(sampled->logprob), top);
+}
+
+void logprobs_first(struct logprobs *logprobs, uint32_t token) {
+  append_completion(logprobs, token, true, json_null(), json_null());
+}
+
+void logprobs_echo(struct logprobs *logprobs, const struct sampled *sampled) {
+  add_completion(logprobs, sampled, true);
 }
 
 void logprobs_add(struct logprobs *logprobs, const struct sampled *sampled) {
   if (logprobs->endpoint == ENDPOINT_COMPLETIONS)
-    add_completion(logprobs, sampled);
+    add_completion(logprobs, sampled, !tokenizer_is_special(logprobs->tokenizer, sampled->token));
   else
     add_chat(logprobs, sampled);
 }

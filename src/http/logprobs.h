@@ -18,8 +18,10 @@ struct logprobs {
   size_t text_offset; /* characters before the next token, for legacy completions */
 };
 
-/* Text comes before the first token. */
-void logprobs_skip(struct logprobs *logprobs, const char *text, size_t length);
+/* The first token of an echoed prompt, which nothing foresees: its log-probability is null. */
+void logprobs_first(struct logprobs *logprobs, uint32_t token);
+/* The next one. Unlike in an answer, special tokens are part of the text. */
+void logprobs_echo(struct logprobs *logprobs, const struct sampled *sampled);
 void logprobs_add(struct logprobs *logprobs, const struct sampled *sampled);
 /* The value for the next chunk or the response, JSON null if there is nothing. */
 json_t *logprobs_take(struct logprobs *logprobs);

@@ -131,6 +131,7 @@ static void post(struct mailbox *mailbox, const struct engine_event *event) {
   struct event_list *posted = &mailbox->posted;
   struct mailbox_event *copy = &posted->events[posted->count++];
   *copy = (struct mailbox_event){.has_token = event->has_token,
+                                 .has_score = event->has_score,
                                  .sampled = event->sampled,
                                  .finish = event->finish,
                                  .completion_tokens = event->completion_tokens,
@@ -148,7 +149,7 @@ static void post(struct mailbox *mailbox, const struct engine_event *event) {
 
 void mailbox_on_event(void *context, const struct engine_event *event) {
   struct mailbox *mailbox = context;
-  bool last = event->finish != FINISH_NONE, useful = event->has_token || last;
+  bool last = event->finish != FINISH_NONE, useful = event->has_token || event->has_score || last;
   pthread_mutex_lock(&mailbox->lock);
   /* Waking under the lock keeps the queue alive: its reader needs the lock to let go of it. */
   if (mailbox->queue && useful && !mailbox->ended) {

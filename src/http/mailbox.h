@@ -29,7 +29,7 @@ void mailbox_not_submitted(struct mailbox *mailbox);
 void mailbox_close(struct mailbox *mailbox);
 
 struct mailbox_event {
-  bool has_token;
+  bool has_token, has_score;
   struct sampled sampled;
   enum finish finish;
   uint32_t completion_tokens, cached_tokens, drafted_tokens, draft_accepted; /* as in struct engine_event */

@@ -85,12 +85,7 @@ static int prepare_chat(const struct preparer_options *options, struct completio
 static int decode(const struct preparer_options *options, struct request_prompt *prompt,
                   const struct token_list *tokens, struct api_error *error) {
   struct buffer text = {0};
-  struct kj_error cause;
-  struct detokenizer *detokenizer = NULL;
-  if (detokenizer_create(&detokenizer, options->tokenizer, NULL, 0, &cause)) return api_fail_from(error, &cause);
-  for (size_t i = 0; i < tokens->count; i++) detokenizer_push(detokenizer, tokens->ids[i], &text);
-  detokenizer_finish(detokenizer, &text);
-  detokenizer_free(detokenizer);
+  detokenize(options->tokenizer, tokens->ids, tokens->count, &text);
   prompt->length = text.length;
   buffer_append(&text, "", 1); /* so that it is never NULL */
   if (buffer_failed(&text))

@@ -74,6 +74,9 @@ void prompt_fields_parse(struct fields *fields, struct completion_request *reque
   int64_t best_of = request->choices;
   const json_t *suffix = field_value(fields, "suffix", JSON_STRING, "a string");
   field_boolean(fields, "echo", &request->echo);
+  request->only_echo = request->max_tokens == 0;
+  if (request->only_echo && !request->echo)
+    field_fail(fields, "invalid_value", "max_tokens", "'max_tokens' is 0: without 'echo' nothing would be answered");
   field_integer(fields, "best_of", INT64_MIN, INT64_MAX, &best_of);
   if (best_of != request->choices)
     field_fail(fields, "unsupported", "best_of", "'best_of' must be equal to 'n': every choice is returned");

@@ -46,7 +46,7 @@ static void set_defaults(struct completion_request *request, const struct genera
 
 static void parse_length(struct fields *fields, struct completion_request *request) {
   int64_t tokens = request->max_tokens;
-  field_integer(fields, "max_tokens", 1, UINT32_MAX, &tokens);
+  field_integer(fields, "max_tokens", request->endpoint == ENDPOINT_COMPLETIONS ? 0 : 1, UINT32_MAX, &tokens);
   if (request->endpoint != ENDPOINT_COMPLETIONS) field_integer(fields, "max_completion_tokens", 1, UINT32_MAX, &tokens);
   request->max_tokens = (uint32_t)tokens;
   field_boolean(fields, "ignore_eos", &request->ignore_eos);

@@ -63,6 +63,7 @@ struct completion_request {
   char *suffix; /* what follows the text that is to be filled in; or NULL */
   size_t suffix_length;
   bool echo;
+  bool only_echo; /* "max_tokens": 0 */
 };
 
 /* 0, or -1 and `error`. `config` gives the defaults of sampling and the size of the vocabulary. */

@@ -5,6 +5,7 @@
 
 #include "http/fields.h"
 #include "http/json.h"
+#include "text/detokenizer.h"
 #include "text/utf8.h"
 
 struct text_call {
@@ -95,28 +96,24 @@ void text_detokenize(const struct preparer_options *options, struct preparation 
   if (!object) return;
   struct fields fields = {.object = object, .path = "", .error = error};
   struct buffer text = {0};
-  struct utf8_replacer replacer = {0};
-  char out[8];
+  struct token_list tokens = {0};
+  uint32_t size = tokenizer_size(options->tokenizer);
   const json_t *ids = field_value(&fields, "tokens", JSON_ARRAY, "an array of token ids");
   int failed = fields.failed;
   if (!failed && !ids)
     failed = api_fail(error, 400, "missing_field", "tokens", "'tokens' is required: an array of token ids");
   for (size_t i = 0; !failed && i < json_array_size(ids); i++) {
     const json_t *id = json_array_get(ids, i);
-    uint32_t size = tokenizer_size(options->tokenizer);
-    if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= size) {
+    if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= size)
       failed = api_fail(error, 400, "invalid_value", "tokens", "'tokens[%zu]' must be a token id below %u", i, size);
-      break;
-    }
-    size_t length = 0;
-    const char *bytes = tokenizer_bytes(options->tokenizer, (uint32_t)json_integer_value(id), &length);
-    for (size_t at = 0; at < length; at++)
-      buffer_append(&text, out, utf8_replacer_push(&replacer, (unsigned char)bytes[at], out));
+    else if (token_list_push(&tokens, (uint32_t)json_integer_value(id), NULL))
+      failed = api_fail_memory(error);
   }
   if (!failed) {
-    buffer_append(&text, out, utf8_replacer_finish(&replacer, out));
+    detokenize(options->tokenizer, tokens.ids, tokens.count, &text);
     write_text(preparation, "content", &text);
   }
+  token_list_free(&tokens);
   buffer_free(&text);
   json_decref(object);
 }

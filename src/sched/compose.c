@@ -17,9 +17,10 @@ static int micro_batch_create(struct micro_batch **result, uint32_t spans, uint3
   if (!micro_batch) return kj_fail_memory(error, "a micro-batch");
   micro_batch->spans = calloc(spans, sizeof *micro_batch->spans);
   micro_batch->sequences = calloc(spans, sizeof *micro_batch->sequences);
+  micro_batch->drafted = calloc(spans, sizeof *micro_batch->drafted);
   micro_batch->token_ids = calloc(tokens, sizeof *micro_batch->token_ids);
   micro_batch->batch.spans = micro_batch->spans;
-  if (micro_batch->spans && micro_batch->sequences && micro_batch->token_ids) return 0;
+  if (micro_batch->spans && micro_batch->sequences && micro_batch->drafted && micro_batch->token_ids) return 0;
   micro_batch_free(micro_batch);
   *result = NULL;
   return kj_fail_memory(error, "a micro-batch");
@@ -29,8 +30,16 @@ void micro_batch_free(struct micro_batch *micro_batch) {
   if (!micro_batch) return;
   free(micro_batch->spans);
   free(micro_batch->sequences);
+  free(micro_batch->drafted);
   free(micro_batch->token_ids);
   free(micro_batch);
+}
+
+/* How many of the next rows' successors are wanted: of known tokens only where the prompt is scored. */
+static uint32_t wanted_rows(const struct sequence *sequence, uint32_t tokens, uint32_t drafted) {
+  uint32_t first = sequence->launched;
+  if (sequence->score_prompt && first + 1 < sequence->prompt_count) return tokens + drafted;
+  return first + tokens == sequence->token_count ? 1 + drafted : 0;
 }
 
 /* Puts the next `tokens` tokens of the sequence into the micro-batch, and behind them a draft of its future. */
@@ -50,13 +59,13 @@ static int take(struct schedule *schedule, struct micro_batch *micro_batch, stru
   *span = (struct span){
       .first_position = first,
       .tokens = tokens + drafted_count,
-      /* Only successors of known tokens, and of drafted ones, are sampled. */
-      .outputs = first + tokens == sequence->token_count ? 1 + drafted_count : 0,
+      .outputs = wanted_rows(sequence, tokens, drafted_count),
       .block_count = (uint32_t)kv_blocks_for(end),
       .blocks = sequence->blocks,
       .token_ids = ids,
       .prefix_hash = sequence->launched_hash,
   };
+  micro_batch->drafted[batch->span_count] = drafted_count;
   micro_batch->sequences[batch->span_count++] = sequence;
   batch->outputs += span->outputs;
   batch->tokens += span->tokens;

@@ -88,6 +88,7 @@ enum finish {
 struct engine_event {
   uint64_t request;
   bool has_token;
+  bool has_score; /* without a token: `sampled` is the next token of the prompt, with its log-probability */
   struct sampled sampled;
   enum finish finish;
   uint32_t prompt_tokens, completion_tokens; /* so far; the end token counts */
@@ -102,7 +103,10 @@ struct request {
   size_t token_count;
   uint32_t max_tokens; /* 0: until the context is full */
   bool ignore_eos;
-  bool ignore_cache;        /* compute the whole prompt; its blocks are kept for others all the same */
+  bool ignore_cache; /* compute the whole prompt; its blocks are kept for others all the same */
+  /* The prompt's tokens but the first come as events of their own before the answer's first one. The whole prompt is
+   * then computed, as with ignore_cache. */
+  bool score_prompt;
   struct sampling sampling; /* copied, with its bias */
   void (*on_event)(void *context, const struct engine_event *event);
   void *context;

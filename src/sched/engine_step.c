@@ -40,22 +40,16 @@ static void observe_latency(struct engine *engine, struct sequence *sequence) {
   sequence->last_token_at = now;
 }
 
-static void deliver(const struct sequence *sequence, const struct sampled *sampled, enum finish finish,
-                    const struct kj_error *error) {
-  struct engine_event event = {
-      .request = sequence->id,
-      .has_token = sampled != NULL,
-      .finish = finish,
-      .prompt_tokens = sequence->prompt_count,
-      .completion_tokens = sequence->token_count - sequence->prompt_count,
-      .prefilled = sequence->computed < sequence->prompt_count ? sequence->computed : sequence->prompt_count,
-      .cached_tokens = sequence->cached,
-      .drafted_tokens = sequence->drafted,
-      .draft_accepted = sequence->draft_accepted,
-      .error = error,
-  };
-  if (sampled) event.sampled = *sampled;
-  sequence->on_event(sequence->context, &event);
+/* Tells the client, with what is known of its sequence added to the event. */
+static void deliver(const struct sequence *sequence, struct engine_event *event) {
+  event->request = sequence->id;
+  event->prompt_tokens = sequence->prompt_count;
+  event->completion_tokens = sequence->token_count - sequence->prompt_count;
+  event->prefilled = sequence->computed < sequence->prompt_count ? sequence->computed : sequence->prompt_count;
+  event->cached_tokens = sequence->cached;
+  event->drafted_tokens = sequence->drafted;
+  event->draft_accepted = sequence->draft_accepted;
+  sequence->on_event(sequence->context, event);
 }
 
 void engine_finish(struct engine *engine, struct sequence *sequence, enum finish finish, const struct sampled *sampled,
@@ -70,7 +64,9 @@ void engine_finish(struct engine *engine, struct sequence *sequence, enum finish
     engine->progress.finished++;
   engine->progress.cached_tokens += sequence->cached;
   engine_publish_status(engine); /* a client that has its last event finds it counted */
-  deliver(sequence, sampled, finish, error);
+  struct engine_event event = {.has_token = sampled != NULL, .finish = finish, .error = error};
+  if (sampled) event.sampled = *sampled;
+  deliver(sequence, &event);
   sequence_free(sequence);
 }
 
@@ -80,18 +76,28 @@ static bool is_eos(const struct config *config, uint32_t token) {
   return false;
 }
 
-/* The rows of a span whose logits are being turned into tokens, one after the other. */
+/* The rows of a span whose logits are being read, one after the other. */
 struct reading {
   struct sequence *sequence; /* NULL: the rows that are left are of no use */
   const struct span *span;
+  uint32_t drafted; /* tokens at the end of the span */
 };
 
+/* A token of the prompt, that the row's logits were to foresee. */
+static void score_row(struct engine *engine, struct sequence *sequence, uint32_t position, float *logits) {
+  if (position <= sequence->scored) return; /* the client had it before a recovery */
+  struct sampled sampled;
+  sampler_score(engine->sampler, &sequence->sampling, sequence->tokens[position], logits, &sampled);
+  sequence->scored = position;
+  deliver(sequence, &(struct engine_event){.has_score = true, .sampled = sampled});
+}
+
 /* Appends the token that the logits give and tells the client. If it is the one that was drafted, the next row is of
- * use, too. */
-static void read_row(struct engine *engine, struct reading *reading, uint32_t row, float *logits) {
+ * use, too. `row` counts from the span's last known token. */
+static void sample_row(struct engine *engine, struct reading *reading, uint32_t row, float *logits) {
   struct sequence *sequence = reading->sequence;
   const struct span *span = reading->span;
-  uint32_t drafted = span_drafted(span);
+  uint32_t drafted = reading->drafted;
   struct sampled sampled;
   sampler_draw(engine->sampler, &sequence->sampling, sequence->tokens, sequence->prompt_count, sequence->token_count,
                logits, &sampled);
@@ -115,7 +121,19 @@ static void read_row(struct engine *engine, struct reading *reading, uint32_t ro
     schedule_learn(sequence, drafted, row);
     reading->sequence = NULL;
   }
-  deliver(sequence, &sampled, FINISH_NONE, NULL);
+  deliver(sequence, &(struct engine_event){.has_token = true, .sampled = sampled});
+}
+
+/* One of the span's rows that were wanted. */
+static void read_row(struct engine *engine, struct reading *reading, uint32_t row, float *logits) {
+  struct sequence *sequence = reading->sequence;
+  const struct span *span = reading->span;
+  uint32_t position = span->first_position + span->tokens - span->outputs + row + 1;
+  if (position < sequence->prompt_count)
+    score_row(engine, sequence, position, logits);
+  else if (position == sequence->token_count)
+    sample_row(engine, reading, row - (span->outputs - 1 - reading->drafted), logits);
+  /* What lies between is known from before a recovery. */
 }
 
 /* Counts what was computed of a prompt, and tells the client of it where no token follows. */
@@ -124,7 +142,7 @@ static void after_span(struct engine *engine, struct sequence *sequence, const s
   uint32_t prompt_end = end < prompt ? end : prompt;
   if (prompt_end > span->first_position) engine->progress.prompt_tokens += prompt_end - span->first_position;
   if (span->outputs == 0 && !sequence->failure && !atomic_load(&sequence->cancelled))
-    deliver(sequence, NULL, FINISH_NONE, NULL);
+    deliver(sequence, &(struct engine_event){0});
 }
 
 /* Reads the tokens of all rows that were wanted, PLAN_LOGIT_ROWS at a time. */
@@ -142,9 +160,10 @@ static void read_rows(struct engine *engine, const struct micro_batch *micro_bat
       struct sequence *sequence = micro_batch->sequences[span_index];
       if (row == 0) {
         bool gone = sequence->failure || atomic_load(&sequence->cancelled);
-        current = (struct reading){.sequence = gone ? NULL : sequence, .span = span};
-        if (!gone) sequence->drafted += span_drafted(span);
-        engine->progress.drafted_tokens += span_drafted(span);
+        uint32_t drafted = micro_batch->drafted[span_index];
+        current = (struct reading){.sequence = gone ? NULL : sequence, .span = span, .drafted = drafted};
+        if (!gone) sequence->drafted += drafted;
+        engine->progress.drafted_tokens += drafted;
       }
       if (current.sequence && code) {
         sequence_fail(current.sequence, &error);

@@ -188,11 +188,22 @@ static uint32_t draw(struct sampler *sampler, const struct sampling *sampling, c
   return token;
 }
 
+static void make_finite(float *logits, uint32_t vocabulary) {
+  for (uint32_t i = 0; i < vocabulary; i++) logits[i] = isnan(logits[i]) ? -INFINITY : fminf(logits[i], LARGEST_LOGIT);
+}
+
+void sampler_score(struct sampler *sampler, const struct sampling *sampling, uint32_t token, float *logits,
+                   struct sampled *result) {
+  *result = (struct sampled){.token = token};
+  make_finite(logits, sampler->vocabulary);
+  double normaliser = record_alternatives(sampler, sampling, logits, result);
+  result->logprob = (float)((double)logits[token] - normaliser);
+}
+
 void sampler_draw(struct sampler *sampler, const struct sampling *sampling, const uint32_t *tokens, size_t prompt_count,
                   size_t token_count, float *logits, struct sampled *result) {
   *result = (struct sampled){0};
-  for (uint32_t i = 0; i < sampler->vocabulary; i++)
-    logits[i] = isnan(logits[i]) ? -INFINITY : fminf(logits[i], LARGEST_LOGIT);
+  make_finite(logits, sampler->vocabulary);
   double normaliser = 0;
   /* The log-probability of the token drawn is known only after the draw: its logit must survive the changes below. */
   float *raw = NULL;

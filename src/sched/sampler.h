@@ -65,4 +65,9 @@ void sampler_destroy(struct sampler *sampler);
 void sampler_draw(struct sampler *sampler, const struct sampling *sampling, const uint32_t *tokens, size_t prompt_count,
                   size_t token_count, float *logits, struct sampled *result);
 
+/* A token that is known already: its log-probability under the model's own distribution, and the alternatives that
+ * `sampling` asks for. logits [vocabulary] are overwritten. */
+void sampler_score(struct sampler *sampler, const struct sampling *sampling, uint32_t token, float *logits,
+                   struct sampled *result);
+
 #endif

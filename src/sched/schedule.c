@@ -195,7 +195,7 @@ void schedule_complete(struct schedule *schedule, struct micro_batch *micro_batc
   for (uint32_t i = 0; i < micro_batch->batch.span_count; i++) {
     struct sequence *sequence = micro_batch->sequences[i];
     const struct span *span = &micro_batch->spans[i];
-    sequence->computed += span->tokens - span_drafted(span);
+    sequence->computed += span->tokens - micro_batch->drafted[i];
     sequence->in_flight--;
     keep_blocks(schedule, sequence);
   }

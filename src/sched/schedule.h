@@ -59,20 +59,19 @@ void schedule_count(const struct schedule *schedule, struct schedule_counts *cou
 /* The KV caches of the stages are lost: nothing is cached, computed or in flight, and every sequence waits. */
 void schedule_reset(struct schedule *schedule);
 
-/* A micro-batch on its way through the pipeline. A span with n > 1 outputs has n - 1 drafted tokens at its end. */
+/* A micro-batch on its way through the pipeline. */
 struct micro_batch {
   uint64_t number;
   struct batch batch;
   struct span *spans;          /* [batch.span_count]; their block tables are valid until the next call here */
   struct sequence **sequences; /* [batch.span_count] */
+  uint32_t *drafted;           /* [batch.span_count] tokens at the end of each span that are only guessed */
   uint32_t *token_ids;         /* [batch.tokens] row by row */
   float lead_seconds;          /* for the engine: what the lead's own layers took */
   double launched_at;          /* for the engine: clock */
   bool overlapped;             /* for the engine: launched while another one was in flight */
   struct micro_batch *next;    /* for the engine's queue */
 };
-
-static inline uint32_t span_drafted(const struct span *span) { return span->outputs > 1 ? span->outputs - 1 : 0; }
 
 /* Admits waiting sequences and composes the next micro-batch, whose tokens are then launched; *micro_batch is NULL when
  * there is nothing to do. After an error at least one sequence fails, so that it does not come back for ever. `error`

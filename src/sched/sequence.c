@@ -18,7 +18,8 @@ int sequence_create(struct sequence **result, uint64_t id, const struct request 
   sequence->block_limit = (uint32_t)kv_blocks_for(sequence->capacity);
   sequence->launched_hash = token_hash_start();
   sequence->ignore_eos = request->ignore_eos;
-  sequence->ignore_cache = request->ignore_cache;
+  sequence->ignore_cache = request->ignore_cache || request->score_prompt;
+  sequence->score_prompt = request->score_prompt;
   sequence->sampling = request->sampling;
   sequence->sampling.bias = NULL;
   sequence->on_event = request->on_event;

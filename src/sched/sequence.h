@@ -41,7 +41,8 @@ struct sequence {
 
   struct kj_error *failure; /* why it ends as soon as nothing of it is in flight; owned; NULL: nothing is wrong */
   atomic_bool cancelled;    /* set by any thread */
-  bool ignore_eos, ignore_cache;
+  bool ignore_eos, ignore_cache, score_prompt;
+  uint32_t scored;                    /* position of the last token of the prompt whose score the client has */
   double submitted_at, last_token_at; /* clock; 0: no token yet */
   double stalled_since;               /* clock; 0 while the pipeline is up */
   struct sampling sampling;

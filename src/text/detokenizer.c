@@ -69,3 +69,15 @@ bool detokenizer_stopped(const struct detokenizer *detokenizer) { return stop_wa
 const char *detokenizer_stop(const struct detokenizer *detokenizer, size_t *length) {
   return stop_watch_match(detokenizer->watch, length);
 }
+
+void detokenize(const struct tokenizer *tokenizer, const uint32_t *tokens, size_t count, struct buffer *out) {
+  struct utf8_replacer replacer = {0};
+  char text[8];
+  for (size_t i = 0; i < count; i++) {
+    size_t length = 0;
+    const char *bytes = tokenizer_bytes(tokenizer, tokens[i], &length);
+    for (size_t at = 0; at < length; at++)
+      buffer_append(out, text, utf8_replacer_push(&replacer, (unsigned char)bytes[at], text));
+  }
+  buffer_append(out, text, utf8_replacer_finish(&replacer, text));
+}

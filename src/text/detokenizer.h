@@ -31,4 +31,7 @@ bool detokenizer_stopped(const struct detokenizer *detokenizer);
 /* The stop string that is complete, not ended by NUL, as long as the detokenizer lives; NULL before. */
 const char *detokenizer_stop(const struct detokenizer *detokenizer, size_t *length);
 
+/* Appends the text of all tokens, special ones included. */
+void detokenize(const struct tokenizer *tokenizer, const uint32_t *tokens, size_t count, struct buffer *out);
+
 #endif

@@ -11,5 +11,7 @@ int model_sampler_create(struct model_sampler **sampler, uint32_t vocabulary, st
 void model_sampler_destroy(struct model_sampler *sampler);
 void model_sampler_draw(struct model_sampler *sampler, const struct sampling *sampling, const uint32_t *tokens,
                         size_t prompt_count, size_t token_count, float *logits, struct sampled *result);
+void model_sampler_score(struct model_sampler *sampler, const struct sampling *sampling, uint32_t token, float *logits,
+                         struct sampled *result);
 
 #endif

@@ -63,3 +63,8 @@ void sampler_draw(struct sampler *sampler, const struct sampling *sampling, cons
   }
   model_sampler_draw(sampler->model, &obedient, tokens, prompt_count, token_count, logits, result);
 }
+
+void sampler_score(struct sampler *sampler, const struct sampling *sampling, uint32_t token, float *logits,
+                   struct sampled *result) {
+  model_sampler_score(sampler->model, sampling, token, logits, result);
+}

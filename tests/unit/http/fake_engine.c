@@ -78,6 +78,11 @@ static void serve(struct engine *engine, struct job *job) {
   struct engine_event prefill = event;
   prefill.prefilled = event.prompt_tokens;
   send(engine, job, &prefill);
+  for (size_t i = 1; request->score_prompt && i < request->token_count; i++) {
+    prefill.has_score = true;
+    prefill.sampled = sample(job, request->tokens[i], i);
+    send(engine, job, &prefill);
+  }
   for (size_t i = 0; event.finish == FINISH_NONE; i++) {
     wait_if_paused(engine, job, i);
     bool script_ends = i >= job->script_count && !request->ignore_eos;

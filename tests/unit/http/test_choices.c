@@ -153,14 +153,33 @@ static void prompts_in_their_order(void **state) {
   token_list_free(&ids);
 }
 
-/* With an echo, log-probabilities tell where in the whole text their tokens are. */
-static void offsets_count_from_the_echo(void **state) {
+/* With an echo, the prompt's tokens have log-probabilities too, but the first, which nothing foresees. */
+static void an_echo_has_log_probabilities(void **state) {
+  struct serve_fake *serve = *state;
+  size_t answer = serve_fake_say(serve, "ab");
+  json_t *response = ask(serve, "/v1/completions", "{\"prompt\":\"\\u00e9t\\u00e9\",\"echo\":true,\"logprobs\":0}");
+  const json_t *choice = json_array_get(json_object_get(response, "choices"), 0),
+               *logprobs = json_object_get(choice, "logprobs");
+  size_t prompt = fake_engine_last(serve->engine).token_count;
+  assert_true(prompt > 1);
+  assert_true(fake_engine_last(serve->engine).score_prompt);
+  assert_int_equal(json_array_size(json_object_get(logprobs, "tokens")), prompt + answer);
+  assert_true(json_is_null(json_array_get(json_object_get(logprobs, "token_logprobs"), 0)));
+  assert_true(json_is_real(json_array_get(json_object_get(logprobs, "token_logprobs"), 1)));
+  const json_t *offsets = json_object_get(logprobs, "text_offset");
+  assert_int_equal(json_integer_value(json_array_get(offsets, 0)), 0);
+  assert_int_equal(json_integer_value(json_array_get(offsets, prompt)), 3);
+  json_decref(response);
+}
+
+static void only_the_echo(void **state) {
   struct serve_fake *serve = *state;
   serve_fake_say(serve, "ab");
-  json_t *response = ask(serve, "/v1/completions", "{\"prompt\":\"\\u00e9t\\u00e9\",\"echo\":true,\"logprobs\":0}");
+  json_t *response = ask(serve, "/v1/completions", "{\"prompt\":\"one\",\"echo\":true,\"max_tokens\":0}");
   const json_t *choice = json_array_get(json_object_get(response, "choices"), 0);
-  const json_t *offsets = json_object_get(json_object_get(choice, "logprobs"), "text_offset");
-  assert_int_equal(json_integer_value(json_array_get(offsets, 0)), 3);
+  assert_string_equal(json_string_value(json_object_get(choice, "text")), "one");
+  assert_string_equal(json_string_value(json_object_get(choice, "finish_reason")), "length");
+  assert_int_equal(usage_of(json_object_get(response, "usage"), "completion_tokens"), 0);
   json_decref(response);
 }
 
@@ -249,7 +268,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(choices_of_one_prompt, start, stop),
       cmocka_unit_test_setup_teardown(choices_are_streamed_side_by_side, start, stop),
       cmocka_unit_test_setup_teardown(prompts_in_their_order, start, stop),
-      cmocka_unit_test_setup_teardown(offsets_count_from_the_echo, start, stop),
+      cmocka_unit_test_setup_teardown(an_echo_has_log_probabilities, start, stop),
+      cmocka_unit_test_setup_teardown(only_the_echo, start, stop),
       cmocka_unit_test_setup_teardown(a_gap_is_filled_in, start, stop),
       cmocka_unit_test_setup_teardown(a_full_queue_refuses_all, start, stop),
       cmocka_unit_test_setup_teardown(a_client_that_leaves_ends_all_choices, start, stop),

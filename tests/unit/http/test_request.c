@@ -136,6 +136,7 @@ static void takes_prompts_of_token_ids(void **state) {
       "{\"prompt\":[[1],[1000]]}",
       "{\"prompt\":[[1],null]}",
       "{\"prompt\":\"a\",\"echo\":1}",
+      "{\"prompt\":\"a\",\"max_tokens\":0}",
       "{\"prompt\":\"a\",\"suffix\":7}",
       "{\"prompt\":\"a\",\"best_of\":2}",
       "{\"prompt\":[\"a\",\"b\",\"c\"],\"n\":43}",

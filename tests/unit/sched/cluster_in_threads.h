@@ -51,6 +51,8 @@ struct thread_client {
   uint32_t cancel_prefilled; /* tokens of the prompt; 0: never */
   struct sampled answer[CLUSTER_MOST_TOKENS];
   uint32_t count, finals;
+  uint32_t scored; /* tokens of the prompt that came with their scores */
+  uint64_t scores; /* all of these, mixed to one number */
   enum finish finish;
   uint32_t prompt_tokens, prefilled, cached_tokens, drafted, accepted;
   const char *wrong; /* what was against the rules, or NULL */
@@ -155,6 +157,7 @@ static inline int thread_cluster_start(struct thread_cluster *cluster, struct en
 static inline const char *thread_client_rule(const struct thread_client *client, const struct engine_event *event) {
   if (client->finals > 0) return "an event after the last one";
   if (event->has_token && client->count == CLUSTER_MOST_TOKENS) return "more tokens than were asked for";
+  if (event->has_score && (event->has_token || client->count > 0)) return "a score of the prompt after it";
   if (event->completion_tokens != client->count + event->has_token) return "the count of tokens";
   if (event->prefilled > event->prompt_tokens) return "more of the prompt than there is";
   if (event->cached_tokens >= event->prompt_tokens) return "a prompt that is cached to its last token";
@@ -170,6 +173,12 @@ static void thread_client_event(void *context, const struct engine_event *event)
   const char *wrong = thread_client_rule(client, event);
   if (wrong) client->wrong = wrong;
   if (event->has_token && client->count < CLUSTER_MOST_TOKENS) client->answer[client->count++] = event->sampled;
+  if (event->has_score) {
+    uint32_t bits;
+    memcpy(&bits, &event->sampled.logprob, sizeof bits);
+    client->scored++;
+    client->scores = (client->scores ^ bits ^ ((uint64_t)event->sampled.token << 32)) * 0x9e3779b97f4a7c15u;
+  }
   client->prompt_tokens = event->prompt_tokens;
   client->prefilled = event->prefilled;
   client->cached_tokens = event->cached_tokens;

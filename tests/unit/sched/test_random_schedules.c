@@ -77,7 +77,8 @@ struct schedule_draw {
 
 /* What all schedules together have tried: a test that never meets a cached block proves nothing about them. */
 struct totals {
-  atomic_uint_least64_t schedules, requests, tokens, cached, restored, drafted, accepted, overlapped, cancelled, losses;
+  atomic_uint_least64_t schedules, requests, tokens, cached, restored, drafted, accepted, overlapped, cancelled, losses,
+      scored;
 };
 
 struct world {
@@ -183,6 +184,7 @@ static void draw_request(struct schedule_draw *schedule, uint32_t index) {
   draw->request.max_tokens = 1 + below(random, one_in(random, 4) ? CLUSTER_MOST_TOKENS : 24);
   draw->request.ignore_eos = !one_in(random, 3);
   draw->request.ignore_cache = one_in(random, 8);
+  draw->request.score_prompt = one_in(random, 8);
   draw_sampling(random, draw);
   if (one_in(random, 7)) draw->cancel_after = 1 + below(random, 12);
   if (one_in(random, 9)) draw->cancel_prefilled = 1 + below(random, draw->prompt_count);
@@ -274,6 +276,12 @@ static int compare(const struct draw *draw, uint32_t number, struct kj_error *er
       return kj_fail(error, KJ_INTERNAL, "request %u: token %u is %u with %a, alone %u with %a", number, i,
                      crowded->answer[i].token, (double)crowded->answer[i].logprob, lone->answer[i].token,
                      (double)lone->answer[i].logprob);
+  if (!cut && draw->request.score_prompt &&
+      (crowded->scored != draw->prompt_count - 1 || lone->scored != crowded->scored || lone->scores != crowded->scores))
+    return kj_fail(error, KJ_INTERNAL, "request %u: %u scores of the prompt's %u tokens, alone %u, or others", number,
+                   crowded->scored, draw->prompt_count, lone->scored);
+  if (!draw->request.score_prompt && crowded->scored > 0)
+    return kj_fail(error, KJ_INTERNAL, "request %u: scores that nobody asked for", number);
   if (draw->request.ignore_cache && crowded->cached_tokens > 0)
     return kj_fail(error, KJ_INTERNAL, "request %u: %u tokens from the cache, which it was to ignore", number,
                    crowded->cached_tokens);
@@ -332,6 +340,7 @@ static void count(struct totals *totals, const struct schedule_draw *schedule) {
     if (first_of_life) totals->restored += client->cached_tokens;
     totals->drafted += client->drafted;
     totals->accepted += client->accepted;
+    totals->scored += client->scored;
     totals->cancelled += client->finish == FINISH_CANCELLED;
   }
 }
@@ -417,7 +426,7 @@ static void test_exact_under_any_schedule(void **state) {
   const struct totals *totals = &world->totals;
   if (!only_seed) {
     assert_int_equal(totals->schedules, SCHEDULES);
-    assert_true(totals->cancelled > 0 && totals->losses > 0);
+    assert_true(totals->cancelled > 0 && totals->losses > 0 && totals->scored > 0);
     assert_true(totals->cached > 0 && totals->restored > 0 && totals->accepted > 0 && totals->overlapped > 0);
   }
   close_world(world);

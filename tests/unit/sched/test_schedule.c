@@ -57,7 +57,7 @@ static struct micro_batch *next(struct schedule *schedule) {
   for (uint32_t i = 0; i < micro_batch->batch.span_count; i++) {
     const struct span *span = &micro_batch->spans[i];
     const struct sequence *sequence = micro_batch->sequences[i];
-    uint32_t known = span->tokens - span_drafted(span);
+    uint32_t known = span->tokens - micro_batch->drafted[i];
     assert_ptr_equal(span->token_ids, micro_batch->token_ids + tokens);
     assert_ptr_equal(span->blocks, sequence->blocks);
     assert_int_equal(span->first_position + known, sequence->launched);
@@ -65,7 +65,11 @@ static struct micro_batch *next(struct schedule *schedule) {
     assert_memory_equal(span->token_ids, sequence->tokens + span->first_position, known * sizeof(uint32_t));
     assert_int_equal(span->block_count, (span->first_position + span->tokens + KV_BLOCK - 1) / KV_BLOCK);
     assert_true(span->block_count <= sequence->block_count && sequence->block_count <= sequence->block_limit);
-    assert_int_equal(span->outputs > 0, sequence->launched == sequence->token_count);
+    bool in_scored_prompt = sequence->score_prompt && span->first_position + 1 < sequence->prompt_count;
+    if (in_scored_prompt)
+      assert_int_equal(span->outputs, span->tokens);
+    else
+      assert_int_equal(span->outputs > 0, sequence->launched == sequence->token_count);
     uint64_t hash = token_hash_start();
     for (uint32_t j = 0; j < span->first_position; j++) hash = token_hash_extend(hash, sequence->tokens[j]);
     assert_true(span->prefix_hash == hash);
@@ -86,8 +90,10 @@ static void complete_with(struct schedule *schedule, struct micro_batch *micro_b
   for (uint32_t i = 0; i < micro_batch->batch.span_count; i++) {
     struct sequence *sequence = micro_batch->sequences[i];
     const struct span *span = &micro_batch->spans[i];
-    uint32_t drafted = span_drafted(span);
-    for (uint32_t row = 0; row < span->outputs && sequence->token_count < sequence->capacity; row++) {
+    uint32_t drafted = micro_batch->drafted[i];
+    if (sequence->launched < sequence->prompt_count) continue; /* rows that are only scored */
+    for (uint32_t row = 0; row < 1 + drafted && span->outputs > 0 && sequence->token_count < sequence->capacity;
+         row++) {
       uint32_t token = text + sequence->token_count;
       sequence->tokens[sequence->token_count++] = token;
       bool confirmed = row < drafted && span->token_ids[span->tokens - drafted + row] == token;
@@ -372,12 +378,32 @@ static void test_drafts_leave_room_for_prompts(void **state) {
     uint32_t before = prompt->launched;
     struct micro_batch *micro_batch = next(schedule);
     assert_non_null(span_of(micro_batch, decoding));
-    drafted += span_drafted(span_of(micro_batch, decoding));
+    drafted += micro_batch->drafted[span_of(micro_batch, decoding) - micro_batch->spans];
     assert_true(prompt->launched > before);
     complete_with(schedule, micro_batch, 5 - 60);
   }
   assert_true(drafted > 0);
   schedule_destroy(schedule);
+}
+
+/* Every row of a prompt that is scored is wanted, also where another prompt has computed the same tokens. */
+static void test_scored_prompts_are_computed_whole(void **state) {
+  struct sequence *first = add(*state, 1, 70, 3);
+  while (first->token_count < first->capacity) complete(*state, next(*state));
+  finish(*state, first);
+  struct sequence *scored = add(*state, 2, 70, 3);
+  scored->score_prompt = scored->ignore_cache = true;
+  uint32_t rows = 0;
+  while (scored->token_count == scored->prompt_count) {
+    struct micro_batch *micro_batch = next(*state);
+    rows += span_of(micro_batch, scored)->outputs;
+    complete(*state, micro_batch);
+  }
+  assert_int_equal(rows, 70);
+  assert_int_equal(scored->cached, 0);
+  struct micro_batch *decoding = next(*state);
+  assert_int_equal(span_of(decoding, scored)->outputs, 1);
+  complete(*state, decoding);
 }
 
 /* A text that repeats itself is drafted; all that is accepted comes in one micro-batch; what is not is computed anew.
@@ -394,8 +420,8 @@ static void test_drafts(void **state) {
   while (sequence->token_count < sequence->capacity) {
     struct micro_batch *micro_batch = next(schedule);
     assert_non_null(micro_batch);
-    drafted += span_drafted(&micro_batch->spans[0]);
-    assert_true(span_drafted(&micro_batch->spans[0]) <= 8);
+    drafted += micro_batch->drafted[0];
+    assert_true(micro_batch->drafted[0] <= 8);
     /* The model repeats: position p has the token of p - 60. */
     complete_with(schedule, micro_batch, 5 - 60);
     steps++;
@@ -506,6 +532,7 @@ int main(void) {
       TEST(test_the_leader_of_a_prompt_leaves),
       cmocka_unit_test(test_drafts_leave_room_for_prompts),
       cmocka_unit_test(test_drafts),
+      cmocka_unit_test_setup_teardown(test_scored_prompts_are_computed_whole, setup, teardown),
       TEST(test_reset_replays_everything),
       TEST(test_cancelled_is_not_scheduled),
       TEST(test_waiting_one_is_removed),
