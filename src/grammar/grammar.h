@@ -26,6 +26,7 @@ enum {
   GRAMMAR_MAX_SIZE = 1 << 20,   /* expressions, their parts, literal bytes and class ranges of a grammar together */
   GRAMMAR_MAX_STATES = 1 << 20, /* of the automaton that it compiles to; a class takes up to a few dozen */
   GRAMMAR_MAX_DEPTH = 1000,     /* expressions within expressions, rules aside */
+  GRAMMAR_MAX_STOP = 1024,      /* bytes of a text that ends another one */
   GRAMMAR_MAX_REPEAT = 1 << 24  /* as a bound of a repetition */
 };
 #define GRAMMAR_UNBOUNDED UINT32_MAX

@@ -14,7 +14,8 @@ grammar_expression json_text_characters(struct grammar_builder *builder, uint32_
  * otherwise as its shortest escape (\" \\ \b \f \n \r \t, or \u00XX in either case). */
 grammar_expression json_text_class(struct grammar_builder *builder, const struct code_range *ranges, size_t count,
                                    bool negated);
-/* The text (UTF-8, whole characters) written in that way: a property name or the value of an enum, without quotes. */
+/* The text (UTF-8, whole characters) written in that way (\\u00xx in lower case), as one literal: a property name or
+ * the value of an enum, without quotes. */
 grammar_expression json_text_literal(struct grammar_builder *builder, const char *text, size_t length);
 
 #endif

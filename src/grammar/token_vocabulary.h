@@ -15,6 +15,8 @@
 struct token_vocabulary;
 struct tokenizer;
 
+enum { TOKEN_MAX_BYTES = 1024 }; /* longer tokens match nothing */
+
 struct token_text {
   const char *bytes;
   size_t length; /* 0: matches nothing */
