@@ -89,7 +89,7 @@ def test_t7_an_agent_writes_a_file_runs_a_command_and_answers(agent, lead, workp
     workplace = workplaces[agent.name]
     before = lead.metrics()
     command, environment = agent.start(lead.url, workplace, tmp_path, agent.question)
-    done = subprocess.run(command, cwd=workplace, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
+    done = subprocess.run(command, cwd=workplace, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=3 * PATIENCE,
                           env={**npm_clients.environment(tmp_path), **environment})
     assert done.returncode == 0, done.stdout + done.stderr
     assert LAST_WORD in done.stdout

@@ -128,3 +128,25 @@ def test_a_key_is_sent_as_the_sdk_sends_it(tmp_path, cluster):
     assert refusal.value.code == "invalid_api_key"
     with openai.OpenAI(base_url=lead.url + "/v1", api_key="secret") as client:
         assert client.chat.completions.create(model="m", messages=user("x")).choices[0].message.content == replies.GREETING
+
+
+@pytest.mark.client("openai (Python)", "chat")
+def test_several_choices_streamed_and_not(client):
+    answer = client.chat.completions.create(model="m", messages=user("Hello"), n=3)
+    assert [(choice.index, choice.message.content) for choice in answer.choices] == [
+        (index, replies.GREETING) for index in range(3)]
+    texts = ["", "", ""]
+    for chunk in client.chat.completions.create(model="m", messages=user("Hello"), n=3, stream=True):
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or ""
+    assert texts == 3 * [replies.GREETING]
+
+
+@pytest.mark.client("openai (Python)", "chat")
+def test_thoughts_are_apart_from_the_answer(client):
+    message = client.chat.completions.create(model="m", messages=user(replies.ASK_SUM)).choices[0].message
+    assert (message.content, message.reasoning_content) == (replies.SUM, replies.THOUGHT)
+    chunks = client.chat.completions.create(model="m", messages=user(replies.ASK_SUM), stream=True)
+    deltas = [chunk.choices[0].delta for chunk in chunks]
+    assert "".join(delta.content or "" for delta in deltas) == replies.SUM
+    assert "".join(getattr(delta, "reasoning_content", None) or "" for delta in deltas) == replies.THOUGHT

@@ -73,6 +73,7 @@ def test_openai_errors(openai):
 def test_ai_chat(ai):
     assert (ai["chat"]["text"], ai["chat"]["reason"]) == (replies.GREETING, "stop")
     assert ai["chat"]["usage"]["outputTokens"] > 0
+    assert (ai["thinking"]["text"], ai["thinking"]["thought"]) == (replies.SUM, replies.THOUGHT)
 
 
 @pytest.mark.client("ai", "stream")
