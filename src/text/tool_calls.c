@@ -117,8 +117,34 @@ static enum match match_call(const struct tool_calls *calls, struct tool_rest re
   return match;
 }
 
+/* Skips white space. MATCH_FULL: something else follows. */
+static enum match skip_space(const struct tool_calls *calls, struct tool_rest rest, size_t *at) {
+  *at += tool_leading_space((struct tool_rest){rest.text + *at, rest.length - *at}, TOOL_SPACE_MAXIMUM);
+  if (*at < rest.length) return MATCH_FULL;
+  return calls->final ? MATCH_NO : MATCH_PARTIAL;
+}
+
+/* {"name": "NAME" of a known tool: a call in the JSON form without its block. */
+static enum match match_bare_json(struct tool_calls *calls, struct tool_rest rest, size_t from, struct head *head) {
+  static const char *const TOKENS[] = {"{", "\"name\"", ":", "\""};
+  size_t at = from;
+  for (size_t i = 0; i < sizeof TOKENS / sizeof *TOKENS; i++) {
+    enum match match = skip_space(calls, rest, &at);
+    if (match == MATCH_FULL) match = tool_match(calls, rest, at, TOKENS[i]);
+    if (match != MATCH_FULL) return match;
+    at += strlen(TOKENS[i]);
+  }
+  size_t end = at;
+  while (end < rest.length && rest.text[end] != '"' && end - at < TOOL_NAME_MAXIMUM) end++;
+  if (end == rest.length) return calls->final ? MATCH_NO : MATCH_PARTIAL;
+  const struct tool_name name = {rest.text + at, end - at, end};
+  *head = (struct head){.length = from};
+  return rest.text[end] == '"' && is_plain_name(&name) && is_known(calls, &name) ? MATCH_FULL : MATCH_NO;
+}
+
 static enum match match_head(struct tool_calls *calls, struct tool_rest rest, size_t from, bool line_begins,
                              struct head *head) {
+  if (rest.text[from] == '{') return match_bare_json(calls, rest, from, head);
   enum match match = tool_match(calls, rest, from, TOOL_TAG_BLOCK);
   if (match == MATCH_FULL) return match_call(calls, rest, from + strlen(TOOL_TAG_BLOCK), head);
   if (match == MATCH_PARTIAL || calls->form != TOOL_FORM_XML) return match;
@@ -148,17 +174,20 @@ static bool step_text(struct tool_calls *calls) {
   struct tool_rest rest = tool_rest(calls);
   if (!rest.length) return false;
   size_t space = tool_leading_space(rest, TOOL_SPACE_MAXIMUM), used = space;
+  bool line_begins = !calls->text_before || memchr(rest.text, '\n', space);
+  bool may_begin = space < rest.length && (rest.text[space] == '<' ||
+                                           (calls->form == TOOL_FORM_JSON && line_begins && rest.text[space] == '{'));
   if (space == TOOL_SPACE_MAXIMUM) {
     tool_emit(calls, TOOL_TEXT, rest.text, space);
   } else if (space == rest.length) {
     if (!calls->final) return false;
     if (calls->text_before || !calls->count) tool_emit(calls, TOOL_TEXT, rest.text, space);
-  } else if (rest.text[space] != '<') {
+  } else if (!may_begin) {
+    used++;
     while (used < rest.length && rest.text[used] != '<' && !json_space(rest.text[used])) used++;
     tool_emit(calls, TOOL_TEXT, rest.text, used);
   } else {
     struct head head = {0};
-    bool line_begins = !calls->text_before || memchr(rest.text, '\n', space);
     enum match match = match_head(calls, rest, space, line_begins, &head);
     if (match == MATCH_PARTIAL) return false;
     if (match == MATCH_FULL) {

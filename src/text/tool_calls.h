@@ -1,11 +1,12 @@
 /* The text that a model writes, as it comes, to plain text and tool calls.
  *
  * Calls are read as text/tool_form.h shows them, in either notation within <tool_call>; with TOOL_FORM_XML also without
- * it (<function=NAME> of a known tool anywhere, of an unknown one at the beginning of a line). A block may hold several
+ * it (<function=NAME> of a known tool anywhere, of an unknown one at the beginning of a line), with TOOL_FORM_JSON an
+ * object at the beginning of a line whose first member is the name of a known tool. A block may hold several
  * calls, its end or the closing tags of a call may be missing. Arguments become the text of a JSON object: values of
  * the XML form get the types of text/tool_schemas.h, those of the JSON form stay as they were written, control
- * characters and wrong escapes in strings mended, brackets that are missing at the end added. Of a repeated parameter
- * the first one counts. A block that holds no call is text.
+ * characters and wrong escapes in strings, strings in single quotes, True, False and None mended, brackets that are
+ * missing at the end added. Of a repeated parameter the first one counts. A block that holds no call is text.
  *
  * The newlines with which the template surrounds things are not part of them: one on each side of a parameter's value;
  * before a call all white space (XML) or one newline (JSON); after it all white space up to the next call or the end.

@@ -7,29 +7,11 @@ void tool_begin_json(struct tool_calls *calls, const char *head, size_t length) 
   buffer_clear(&calls->raw);
   buffer_append(&calls->raw, head, length);
   buffer_clear(&calls->arguments);
-  calls->scanner = (struct json_scanner){0};
+  tool_mend_begin(calls);
   calls->reading = TOOL_MEMBER_NONE;
   calls->named = calls->complete = calls->has_arguments = false;
   calls->is_json = true;
   calls->place = TOOL_IN_JSON;
-}
-
-bool tool_mend(struct tool_calls *calls, char byte, bool (*take)(struct tool_calls *calls, char byte)) {
-  bool is_control = (unsigned char)byte < 0x20;
-  enum scan_place place = calls->scanner.place;
-  if (place == SCAN_ESCAPE && (is_control || !strchr("\"\\/bfnrtu", byte))) {
-    /* \d of a regular expression: the backslash stands for itself. */
-    if (!take(calls, '\\')) return false;
-    place = SCAN_STRING;
-  }
-  if (place != SCAN_STRING || !is_control) return take(calls, byte);
-  struct buffer escaped = {0};
-  json_escape(&escaped, &byte, 1);
-  bool taken = true;
-  for (size_t i = 0; i < escaped.length; i++) taken &= take(calls, escaped.data[i]);
-  calls->failed |= escaped.failed;
-  buffer_free(&escaped);
-  return taken;
 }
 
 /* What the arguments come to that were not passed on as they came: a string may hold them once more encoded. */

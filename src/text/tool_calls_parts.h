@@ -66,7 +66,9 @@ struct tool_calls {
   struct buffer raw;                    /* the whole call, until its name is known */
   struct buffer key, member, arguments; /* as written; arguments: those that came before the name */
   enum tool_member reading;
-  bool named, complete; /* arguments are complete */
+  bool single_quoted;      /* the string that is being read is one of Python's */
+  const char *python_word; /* that is being read in place of a literal, or NULL */
+  bool named, complete;    /* arguments are complete */
 };
 
 enum match { MATCH_NO, MATCH_PARTIAL, MATCH_FULL };
@@ -110,8 +112,12 @@ bool tool_step_function_json(struct tool_calls *calls);
 bool tool_step_json(struct tool_calls *calls);
 bool tool_step_broken_json(struct tool_calls *calls);
 
-/* Bytes of a string that are not allowed there, mended; false if the scanner takes the byte neither way. `take` gets
- * what stands in their place. */
-bool tool_mend(struct tool_calls *calls, char byte, bool (*take)(struct tool_calls *calls, char byte));
+/* A JSON value begins. */
+void tool_mend_begin(struct tool_calls *calls);
+/* The next byte of it, mended: bytes that no string may have are escaped; strings in single quotes, True, False and
+ * None are taken as Python's. `take` gets what stands in its place, and the scanner with it; false if there is nothing
+ * that could. */
+typedef bool tool_taker(struct tool_calls *calls, char byte);
+bool tool_mend(struct tool_calls *calls, char byte, tool_taker *take);
 
 #endif

@@ -88,7 +88,7 @@ bool tool_step_function(struct tool_calls *calls) {
     return true;
   }
   if (rest.text[0] == '{' && !calls->has_arguments) {
-    calls->scanner = (struct json_scanner){0};
+    tool_mend_begin(calls);
     calls->is_json = true;
     calls->place = TOOL_IN_FUNCTION_JSON;
     return true;

@@ -84,6 +84,22 @@ static void t1_calls_without_the_block(void **state) {
   xml(READ("a") "\n" READ("b"), "«read {\"path\":\"a\"}»«read {\"path\":\"b\"}»");
   xml("Now:\n<function=unknown_one>\n</function>", "Now:«unknown_one {}»");
   json("Now: " READ("a.c"), "Now: " READ("a.c"));
+  json("{\"name\": \"read\", \"arguments\": {\"path\": \"a.c\"}}", "«read {\"path\": \"a.c\"}»");
+  json("I look.\n\n{ \"name\" :\"read\", \"arguments\": {}}\n{\"name\":\"stop\"} ok", "I look.\n«read {}»«stop {}» ok");
+  json("{\"name\":\"read\"", "«read {}»");
+  /* Not of a known tool, not at the beginning of a line, not with its name in front. */
+  static const char *const TEXTS[] = {"{\"name\": \"Ada\", \"arguments\": {}}",
+                                      "x {\"name\": \"read\"}",
+                                      "{\"arguments\": {}, \"name\": \"read\"}",
+                                      "{\"name\": 5}",
+                                      "{",
+                                      "{\"name\": \"rea",
+                                      "{}\n{\"names\": \"read\"}"};
+  for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
+    json(TEXTS[i], TEXTS[i]);
+    json_cut(TEXTS[i], TEXTS[i]);
+    xml(TEXTS[i], TEXTS[i]);
+  }
 }
 
 static void t1_several_calls_of_a_block(void **state) {
@@ -179,9 +195,20 @@ static void t4_json_that_is_slightly_wrong_is_mended(void **state) {
   json(BLOCK("{\"name\":\"read\",\"arguments\":{\"path\":\"\\d\\.\\\n\"}}"), "«read {\"path\":\"\\\\d\\\\.\\\\\\n\"}»");
 }
 
+static void t4_python_in_place_of_json_is_mended(void **state) {
+  (void)state;
+  json(BLOCK("{\"name\":\"read\",\"arguments\":{'path': 1}}"), "«read {\"path\": 1}»");
+  json(BLOCK("{'name': 'read', 'arguments': {'path': 'it\\'s \"a\".c', 'all': True, 'list': [False, None, null]}}"),
+       "«read {\"path\": \"it\\u0027s \\\"a\\\".c\", \"all\": true, \"list\": [false, null, null]}»");
+  json(BLOCK("{\"arguments\":{'path':'a\nb'},\"name\":\"read\"}"), "«read {\"path\":\"a\\nb\"}»");
+  json(BLOCK("{\"name\":\"read\",\"arguments\":{\"path\":\"it's True\"}}"), "«read {\"path\":\"it's True\"}»");
+  xml("<tool_call>\n<function=read>\n{'path': None}\n</function>\n</tool_call>", "«read {\"path\": null}»");
+}
+
 static void t4_json_that_is_wrong_stays_a_call(void **state) {
   (void)state;
-  json(BLOCK("{\"name\":\"read\",\"arguments\":{'path': 1}}"), "«read {'path': 1}}\n»");
+  json(BLOCK("{\"name\":\"read\",\"arguments\":{\"path\": Trve}}"), "«read {\"path\": trve}}\n»");
+  json(BLOCK("{\"name\":\"read\",\"arguments\":{path: 1}}"), "«read {path: 1}}\n»");
   json(BLOCK("{\"name\":\"read\",oops}") " x", "«read {}» x");
 }
 
@@ -251,6 +278,7 @@ int main(void) {
       cmocka_unit_test(the_first_of_a_repeated_parameter_counts),
       cmocka_unit_test(json_calls_in_other_orders_and_wrappings),
       cmocka_unit_test(t4_json_that_is_slightly_wrong_is_mended),
+      cmocka_unit_test(t4_python_in_place_of_json_is_mended),
       cmocka_unit_test(t4_json_that_is_wrong_stays_a_call),
       cmocka_unit_test(a_call_that_was_cut_is_never_valid),
       cmocka_unit_test(much_white_space_is_passed_on),
