@@ -6,10 +6,12 @@
 #   scripts/dependencies.sh peers    for `make bench-peers`
 set -euo pipefail
 
-build=(build-essential cmake ninja-build pkg-config libfabric-dev libevent-dev libjansson-dev libpcre2-dev
+base=(build-essential cmake ninja-build pkg-config libfabric-dev libevent-dev libjansson-dev libpcre2-dev
   libutf8proc-dev libsodium-dev libssl-dev curl jq)
-test=("${build[@]}" libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev gcc-aarch64-linux-gnu
-  libc6-dev-arm64-cross qemu-user python3 python3-venv iproute2 procps openssl)
+build=("${base[@]}" npm) # npm fetches the page's libraries; tests have one of their own
+test=("${base[@]}" libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev gcc-aarch64-linux-gnu
+  libc6-dev-arm64-cross qemu-user python3 python3-venv iproute2 procps openssl chromium
+  fonts-dejavu-core)
 peers=("${build[@]}" python3 python3-venv)
 
 case "${1:-}" in

@@ -38,9 +38,9 @@ install_clients() {
   cp tests/clients/package-lock.json "$stamp"
 }
 
-# configure DIRECTORY FLAGS…: without output unless it fails.
+# configure DIRECTORY FLAGS…: without output unless it fails. All builds share what npm fetches for the page.
 configure() {
-  cmake -S . -B "$@" -G Ninja -DKAIJU_WERROR=ON >"$build/configure.log" 2>&1 || {
+  cmake -S . -B "$@" -G Ninja -DKAIJU_WERROR=ON -DKAIJU_PAGE_LIBRARIES="$build/page" >"$build/configure.log" 2>&1 || {
     cat "$build/configure.log"
     return 1
   }

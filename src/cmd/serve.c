@@ -104,6 +104,7 @@ static int run(void *context, struct kj_error *error) {
                               .keys = flags->keys,
                               .cors = flags->cors,
                               .insecure = flags->insecure,
+                              .without_page = flags->without_page,
                               .limits = flags->limits,
                               .model_name = name,
                               .aliases = flags->aliases,

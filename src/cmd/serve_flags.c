@@ -24,6 +24,7 @@ enum {
   FLAG_WRITE_TIMEOUT,
   FLAG_DROP_PROMPT_LINES,
   FLAG_ALIAS,
+  FLAG_NO_PAGE,
 };
 
 const char serve_manual[] =
@@ -46,6 +47,7 @@ const char serve_manual[] =
     "  --cors-origin LIST     pages whose scripts may use the server, https://chat.example,http://localhost:3000, or "
     "*\n"
     "                         (default: none)\n"
+    "  --no-page              do not serve the page for browsers at /\n"
     "Limits:\n"
     "  --max-body SIZE        bytes of a request's body (default: 32MiB)\n"
     "  --max-head SIZE        bytes of a request's line and headers (default: 32KiB)\n"
@@ -80,6 +82,7 @@ const struct option serve_options[] = {{"host", required_argument, NULL, FLAG_HO
                                        {"write-timeout", required_argument, NULL, FLAG_WRITE_TIMEOUT},
                                        {"drop-prompt-lines", required_argument, NULL, FLAG_DROP_PROMPT_LINES},
                                        {"alias", required_argument, NULL, FLAG_ALIAS},
+                                       {"no-page", no_argument, NULL, FLAG_NO_PAGE},
                                        {"help", no_argument, NULL, COMMAND_HELP},
                                        ENGINE_LONG_OPTIONS,
                                        {NULL, 0, NULL, 0}};
@@ -185,6 +188,9 @@ int serve_flags_take(void *context, int option, const char *value, struct kj_err
     case FLAG_IDLE_TIMEOUT:
     case FLAG_WRITE_TIMEOUT:
       return take_limit(&flags->limits, option, value, error);
+    case FLAG_NO_PAGE:
+      flags->without_page = true;
+      return 0;
     case FLAG_ALIAS:
       flags->aliases = value;
       return 0;

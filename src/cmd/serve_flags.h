@@ -15,7 +15,7 @@ struct serve_flags {
   const char *socket_path;
   const char *aliases;
   const char *certificate_file, *tls_key_file;
-  bool insecure;
+  bool insecure, without_page;
   struct http_limits limits;
   /* Owned. */
   struct prompt_lines *dropped_lines;

@@ -4,13 +4,16 @@
 #include <string.h>
 #include <strings.h>
 
+#include "http/page.h"
+
 enum { HOST_MAX = 256 };
 
 /* What load balancers and browsers must be able to ask without a key. Bodies are not read from strangers. */
-static bool needs_no_key(const struct http_head *head) {
+static bool needs_no_key(const struct access *access, const struct http_head *head) {
   if (head->chunked || head->length > 0) return false;
   if (head->method == HTTP_OPTIONS) return head->origin && head->asks_method;
-  return (head->method & (HTTP_GET | HTTP_HEAD)) && strcmp(head->path, "/health") == 0;
+  if (!(head->method & (HTTP_GET | HTTP_HEAD))) return false;
+  return strcmp(head->path, "/health") == 0 || (access->has_page && page_has(head->path));
 }
 
 static int check_key(const struct api_keys *keys, const struct http_head *head, struct api_error *error) {
@@ -90,6 +93,6 @@ static int check_page(const struct access *access, const struct http_head *head,
 }
 
 int access_check(const struct access *access, const struct http_head *head, struct api_error *error) {
-  if (access->keys) return needs_no_key(head) ? 0 : check_key(access->keys, head, error);
+  if (access->keys) return needs_no_key(access, head) ? 0 : check_key(access->keys, head, error);
   return access->open ? 0 : check_page(access, head, error);
 }

@@ -15,11 +15,13 @@ struct access {
   const struct api_keys *keys; /* or NULL: none is needed */
   const struct cors *cors;     /* or NULL */
   bool open;                   /* without keys: to everybody, pages in browsers included */
+  bool has_page;               /* http/page.h: its files need no key */
 };
 
 /* 0, or -1 and a 401 or 403.
  *
- * With keys: "Authorization: Bearer KEY" or "X-Api-Key: KEY" must hold one. /health and preflights need none.
+ * With keys: "Authorization: Bearer KEY" or "X-Api-Key: KEY" must hold one. /health, the page's files and preflights
+ * need none.
  *
  * Without keys and not open, the server is meant for programs of its own machine. A page that its browser has fetched
  * from elsewhere is none of them, but could send requests here: in its own name (a POST with a foreign Origin), or

@@ -429,9 +429,10 @@ void connection_respond(struct connection *connection, int status, const char *t
                         const void *body, size_t length) {
   write_head(connection, status, type, headers);
   struct evbuffer *output = output_of(connection);
-  if (status != 204) evbuffer_add_printf(output, "Content-Length: %zu\r\n", length);
+  bool has_body = status != 204 && status != 304;
+  if (has_body) evbuffer_add_printf(output, "Content-Length: %zu\r\n", length);
   evbuffer_add(output, "\r\n", 2);
-  if (connection->head.method != HTTP_HEAD && status != 204) evbuffer_add(output, body, length);
+  if (has_body && connection->head.method != HTTP_HEAD) evbuffer_add(output, body, length);
   finish_response(connection);
 }
 

@@ -156,6 +156,8 @@ static int parse_header(struct http_head *head, struct span line, struct api_err
     return keep_once(value, "X-Api-Key", &head->api_key, error);
   } else if (equals(name, "Origin")) {
     return keep_once(value, "Origin", &head->origin, error);
+  } else if (equals(name, "If-None-Match")) {
+    return keep_once(value, "If-None-Match", &head->if_none_match, error);
   } else if (equals(name, "Access-Control-Request-Method")) {
     head->asks_method = true;
   }
@@ -204,7 +206,8 @@ void http_head_free(struct http_head *head) {
   free(head->authorization);
   free(head->api_key);
   free(head->origin);
-  head->path = head->host = head->authorization = head->api_key = head->origin = NULL;
+  free(head->if_none_match);
+  head->path = head->host = head->authorization = head->api_key = head->origin = head->if_none_match = NULL;
 }
 
 static int hexadecimal(char c) {
@@ -313,6 +316,8 @@ const char *http_reason(int status) {
       return "OK";
     case 204:
       return "No Content";
+    case 304:
+      return "Not Modified";
     case 400:
       return "Bad Request";
     case 401:

@@ -32,8 +32,8 @@ struct http_head {
   bool chunked;
   bool has_length;
   uint64_t length;
-  /* Headers that say who asks whom, as sent; NULL without; owned. */
-  char *host, *authorization, *api_key /* X-Api-Key */, *origin;
+  /* Headers that say who asks whom, and what the client has, as sent; NULL without; owned. */
+  char *host, *authorization, *api_key /* X-Api-Key */, *origin, *if_none_match;
   bool asks_method; /* has Access-Control-Request-Method: with OPTIONS and an origin, a preflight */
 };
 

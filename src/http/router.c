@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/cluster_status.h"
 #include "http/json.h"
 #include "http/openai.h"
+#include "http/page.h"
 #include "http/text_calls.h"
 
 enum { RETRY_AFTER_SECONDS = 5 };
@@ -99,6 +101,16 @@ static void get_metrics(struct call *call) {
   free(status);
 }
 
+static void get_cluster(struct call *call) {
+  struct engine_status *status = get_status(call->router);
+  if (status)
+    respond_json(call, 200, "Cache-Control: no-store\r\n",
+                 cluster_status_json(status, call->router->names, engine_context(call->router->engine)));
+  else
+    respond_no_memory(call);
+  free(status);
+}
+
 static json_t *model_json(const struct router *router, const char *name) {
   return openai_model(name, router->created, engine_context(router->engine));
 }
@@ -147,6 +159,7 @@ static void post_apply_template(struct call *call) { work_on_text(call, text_app
 static const struct route routes[] = {
     {"/health", HTTP_GET | HTTP_HEAD, get_health},
     {"/metrics", HTTP_GET | HTTP_HEAD, get_metrics},
+    {"/cluster", HTTP_GET | HTTP_HEAD, get_cluster}, /* the same for the page */
     {"/v1/models", HTTP_GET | HTTP_HEAD, get_models},
     {"/v1/models/", HTTP_GET | HTTP_HEAD, get_model},
     {"/v1/chat/completions", HTTP_POST, post_chat},
@@ -156,7 +169,12 @@ static const struct route routes[] = {
     {"/apply-template", HTTP_POST, post_apply_template},
 };
 
-static const struct route *find_route(const char *path, const char **rest) {
+static void get_page(struct call *call) { page_respond(call->connection, call->head); }
+
+static const struct route page_route = {"/", HTTP_GET | HTTP_HEAD, get_page};
+
+static const struct route *find_route(const struct router *router, const char *path, const char **rest) {
+  if (router->has_page && page_has(path)) return &page_route;
   for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
     size_t length = strlen(routes[i].path);
     bool below = routes[i].path[length - 1] == '/';
@@ -184,7 +202,7 @@ static void respond_options(struct call *call, unsigned methods) {
 void router_handle(const struct router *router, struct connection *connection, const struct http_head *head,
                    struct buffer *body) {
   struct call call = {.router = router, .connection = connection, .head = head, .body = body};
-  const struct route *route = find_route(head->path, &call.rest);
+  const struct route *route = find_route(router, head->path, &call.rest);
   struct api_error error;
   if (head->method == HTTP_OPTIONS && strcmp(head->path, "*") == 0) {
     connection_respond(connection, 204, NULL, "Allow: GET, HEAD, POST, OPTIONS\r\n", NULL, 0);

@@ -13,6 +13,7 @@ struct router {
   struct generation_service *generations;
   struct metrics *metrics;
   const struct cors *cors; /* or NULL */
+  bool has_page;           /* http/page.h */
 };
 
 /* Responds now, or starts a generation that will. */

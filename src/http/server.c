@@ -216,7 +216,8 @@ static int build(struct http_server *server, const struct http_options *options,
   server->limits = options->limits;
   set_limits(&server->limits);
   server->tls = options->tls;
-  server->access = (struct access){.keys = options->keys, .cors = options->cors, .open = options->insecure};
+  server->access = (struct access){
+      .keys = options->keys, .cors = options->cors, .open = options->insecure, .has_page = !options->without_page};
   if (options->fingerprint) server->fingerprint = strdup(options->fingerprint);
   server->base = event_base_new();
   server->wakeup = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -256,7 +257,8 @@ static int build(struct http_server *server, const struct http_options *options,
                                    .connections = server->connections,
                                    .generations = &server->generations,
                                    .metrics = &server->metrics,
-                                   .cors = options->cors};
+                                   .cors = options->cors,
+                                   .has_page = !options->without_page};
   if (!server->connections || !server->on_wakeup || !server->timer || !server->generations.mailboxes ||
       event_add(server->on_wakeup, NULL) != 0)
     return kj_fail_memory(error, "the HTTP server");

@@ -46,6 +46,7 @@ struct http_options {
   const struct api_keys *keys; /* or NULL */
   const struct cors *cors;     /* or NULL */
   bool insecure;
+  bool without_page;       /* http/page.h */
   const char *model_name;  /* as /v1/models reports it */
   const char *aliases;     /* "NAME,NAME": further names (http/model_names.h); or NULL */
   const char *fingerprint; /* of what computes the answers, for system_fingerprint; or NULL */

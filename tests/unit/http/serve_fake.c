@@ -30,6 +30,7 @@ void serve_fake_start(struct serve_fake *serve, const struct http_limits *limits
                                  .keys = serve->keys,
                                  .cors = serve->cors,
                                  .aliases = serve->aliases,
+                                 .without_page = serve->without_page,
                                  .fingerprint = "fp_fake"};
   if (limits) options.limits = *limits;
   check(http_server_start(&serve->server, &options, &serve->port, &error), &error);

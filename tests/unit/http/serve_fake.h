@@ -13,6 +13,7 @@ struct serve_fake {
   const struct api_keys *keys;
   const struct cors *cors;
   const char *aliases;
+  bool without_page;
   const char *template; /* in place of the shipped model's, or NULL */
 
   struct tokenizer *tokenizer;

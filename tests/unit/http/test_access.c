@@ -62,6 +62,15 @@ static void with_keys_everything_but_health_needs_one(void **state) {
   /* A body of a stranger is not read. */
   expect(&access, 401, "GET /health", "Content-Length: 5\r\n");
   expect(&access, 401, "GET /health", "Transfer-Encoding: chunked\r\n");
+  /* The page asks for the key itself. */
+  access.has_page = true;
+  expect(&access, 0, "GET /", "");
+  expect(&access, 0, "HEAD /?x=1", "");
+  expect(&access, 0, "GET /licenses.txt", "");
+  static const char *const closed[] = {"GET /page",    "GET /page/../metrics", "GET //",       "POST /",
+                                       "GET /cluster", "GET /metrics",         "GET /nothing", "OPTIONS /"};
+  for (size_t i = 0; i < sizeof closed / sizeof closed[0]; i++) expect(&access, 401, closed[i], "");
+  expect(&access, 401, "GET /", "Content-Length: 5\r\n");
   api_keys_free(keys);
 }
 

@@ -72,7 +72,8 @@ static void lists_the_model(void **state) {
 
 static void h13_unknown_paths_and_methods(void **state) {
   struct serve_fake *serve = *state;
-  static const char *const paths[] = {"/", "/v1", "/v1/models/", "/v1/chat/completions/", "/health/x", "/V1/models"};
+  static const char *const paths[] = {"/page",     "/page/",    "/v1", "/v1/models/", "/v1/chat/completions/",
+                                      "/health/x", "/V1/models"};
   for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
     struct http_reply reply = client_ask(serve->port, "GET", paths[i], NULL);
     expect_error(&reply, 404, "not_found");

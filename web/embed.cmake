@@ -1,0 +1,41 @@
+# Writes GENERATED, the C source that holds FILES (PATH=FILE …) as http/page_files.h declares them, and TEXT, the
+# LICENCES (NAME=FILE …) of all that is in them, which is served as /licenses.txt.
+set(text "What Kaiju and its page are made of, and under which licences.\n")
+foreach(licence ${LICENCES})
+  string(REGEX MATCH "^([^=]*)=(.*)$" match "${licence}")
+  file(READ ${CMAKE_MATCH_2} words)
+  string(APPEND text "\n--------------------------------------------------------------------------------\n"
+                     "${CMAKE_MATCH_1}\n\n${words}")
+endforeach()
+file(WRITE ${TEXT} "${text}")
+list(APPEND FILES /licenses.txt=${TEXT})
+
+set(types html=text/html css=text/css js=text/javascript svg=image/svg+xml txt=text/plain)
+set(index 0)
+set(symbols)
+set(entries)
+foreach(entry ${FILES})
+  string(REGEX MATCH "^([^=]*)=(.*)$" match "${entry}")
+  set(path ${CMAKE_MATCH_1})
+  set(file ${CMAKE_MATCH_2})
+  file(SHA256 ${file} hash)
+  file(SIZE ${file} size)
+  string(SUBSTRING ${hash} 0 20 tag)
+  string(REGEX MATCH "[a-z]+$" extension ${file})
+  set(type)
+  foreach(pair ${types})
+    if(pair MATCHES "^${extension}=(.*)$")
+      set(type "${CMAKE_MATCH_1}")
+    endif()
+  endforeach()
+  if(NOT type)
+    message(FATAL_ERROR "${file}: no type is known for this extension")
+  endif()
+  string(APPEND symbols "__asm__(\".section .rodata\\n.globl page_bytes_${index}\\npage_bytes_${index}:\\n"
+                        ".incbin \\\"${file}\\\"\\n.byte 0\\n.text\\n\");\n"
+                        "extern const char page_bytes_${index}[];\n")
+  string(APPEND entries "    {\"${path}\", \"${type}; charset=utf-8\", \"\\\"${tag}\\\"\", page_bytes_${index}, ${size}},\n")
+  math(EXPR index "${index} + 1")
+endforeach()
+file(WRITE ${GENERATED} "#include \"http/page_files.h\"\n\n${symbols}\nconst struct page_file page_files[] = {\n${entries}};\n"
+                        "const size_t page_file_count = ${index};\n")
