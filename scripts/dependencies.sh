@@ -11,7 +11,7 @@ base=(build-essential cmake ninja-build pkg-config libfabric-dev libevent-dev li
 build=("${base[@]}" npm) # npm fetches the page's libraries; tests have one of their own
 test=("${base[@]}" libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev gcc-aarch64-linux-gnu
   libc6-dev-arm64-cross qemu-user python3 python3-venv iproute2 procps openssl chromium
-  fonts-dejavu-core)
+  fonts-dejavu-core mandoc zsh fish)
 peers=("${build[@]}" python3 python3-venv)
 
 case "${1:-}" in
