@@ -38,7 +38,7 @@ _kaiju() {
   esac
   case "$command" in
     serve)
-      options="--host --port --socket --api-key-file --insecure --tls-cert --tls-key --cors-origin --max-body --max-head --max-headers --max-connections --request-timeout --idle-timeout --write-timeout --alias --drop-prompt-lines --nodes --split --ctx --parallel --kv-tokens --queue --chunk --micro-batches --draft --kv-disk --kv-disk-size --threads --pin --huge-pages --cpu --memory --bandwidth --key-file --provider --connect-timeout --recovery-timeout --deadline --step-timeout --help"
+      options="--host --port --socket --api-key-file --insecure --tls-cert --tls-key --cors-origin --no-page --max-body --max-head --max-headers --max-connections --request-timeout --idle-timeout --write-timeout --alias --drop-prompt-lines --nodes --split --ctx --parallel --kv-tokens --queue --chunk --micro-batches --draft --kv-disk --kv-disk-size --threads --pin --huge-pages --cpu --memory --bandwidth --key-file --provider --connect-timeout --recovery-timeout --deadline --step-timeout --help"
       ;;
     node)
       options="--listen --model --threads --pin --huge-pages --cpu --memory --bandwidth --kv-disk --kv-disk-size --key-file --provider --deadline --help"

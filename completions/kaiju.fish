@@ -20,6 +20,7 @@ complete -c kaiju -n '__fish_seen_subcommand_from serve' -l insecure -d 'answer 
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l tls-cert -r -F -d 'speak TLS with this certificate (PEM, with those that lead to a root behind it)'
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l tls-key -r -F -d 'and its private key'
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l cors-origin -x -d 'pages whose scripts may use the server, https://chat.example,http://localhost:3000, or * (default: none)'
+complete -c kaiju -n '__fish_seen_subcommand_from serve' -l no-page -d 'do not serve the page for browsers at /'
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l max-body -x -d 'bytes of a request\'s body (default: 32MiB)'
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l max-head -x -d 'bytes of a request\'s line and headers (default: 32KiB)'
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l max-headers -x -d 'headers of a request (default: 100)'
