@@ -18,11 +18,14 @@ static void check_request(const struct completion_request *request, const struct
   check(sampling->top_logprobs >= -1 && sampling->top_logprobs <= SAMPLING_MAX_TOP_LOGPROBS);
   for (size_t i = 0; i < sampling->bias_count; i++) check(sampling->bias[i].token < config->vocabulary);
   for (size_t i = 0; i < request->stop_count; i++) check(request->stops[i][0] != '\0');
-  for (size_t i = 0; i < request->token_count; i++) check(request->tokens[i] < config->vocabulary);
-  if (request->endpoint == ENDPOINT_COMPLETIONS) {
-    check(request->token_count > 0 || request->prompt_length > 0);
-    return;
+  size_t prompts = request->endpoint == ENDPOINT_COMPLETIONS ? request->prompt_count : 1;
+  check(request->choices > 0 && prompts > 0 && prompts * request->choices <= REQUEST_MAX_CHOICES);
+  for (size_t i = 0; i < request->prompt_count; i++) {
+    const struct request_prompt *prompt = &request->prompts[i];
+    check((prompt->tokens && prompt->token_count > 0) != (prompt->text && prompt->length > 0));
+    for (size_t j = 0; j < prompt->token_count; j++) check(prompt->tokens[j] < config->vocabulary);
   }
+  if (request->endpoint == ENDPOINT_COMPLETIONS) return;
   check(json_array_size(request->messages) > 0);
   for (size_t i = 0; i < json_array_size(request->messages); i++) {
     const json_t *message = json_array_get(request->messages, i);
