@@ -1,5 +1,6 @@
 #include "http/answer.h"
 
+#include "http/anthropic.h"
 #include "http/json.h"
 #include "http/openai.h"
 
@@ -7,6 +8,7 @@ const struct answer_dialect *answer_dialect(enum completion_endpoint endpoint) {
   static const struct answer_dialect *const dialects[] = {
       [ENDPOINT_CHAT] = &openai_chat_dialect,
       [ENDPOINT_COMPLETIONS] = &openai_completions_dialect,
+      [ENDPOINT_MESSAGES] = &anthropic_dialect,
   };
   return dialects[endpoint];
 }

@@ -1,5 +1,5 @@
-/* What went wrong with an API request, in OpenAI's shape: an HTTP status and
- * {"error": {"message": …, "type": …, "param": …, "code": …}}.
+/* What went wrong with an API request: an HTTP status and, in OpenAI's shape,
+ * {"error": {"message": …, "type": …, "param": …, "code": …}}. Anthropic's shape is in http/anthropic.h.
  */
 #ifndef KAIJU_HTTP_API_ERROR_H
 #define KAIJU_HTTP_API_ERROR_H

@@ -11,7 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "http/anthropic.h"
 #include "http/json.h"
+#include "http/random_id.h"
 
 enum { MAX_UNREAD_INPUT = 64 * 1024, MAX_UNSENT_OUTPUT = 64 * 1024, LINGER_SECONDS = 2 };
 
@@ -39,6 +41,7 @@ struct connection {
   struct chunk_decoder chunks;
   size_t body_counted; /* bytes of this body in connections->bodies */
   bool chunked_output, keep_alive;
+  bool anthropic; /* errors have that API's shape */
   void (*on_left)(void *owner);
   void *owner;
 };
@@ -169,6 +172,13 @@ static void begin_body(struct connection *connection) {
   if (head->expect_continue) evbuffer_add_printf(output_of(connection), "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
+/* Which API the request is of shows in its first line; refusals of its head need it, too. */
+static void note_api(struct connection *connection) {
+  char line[64];
+  ev_ssize_t length = evbuffer_copyout(bufferevent_get_input(connection->stream), line, sizeof line);
+  connection->anthropic = length > 0 && anthropic_asked(line, (size_t)length);
+}
+
 /* True if there was enough input to make a step. */
 static bool read_head(struct connection *connection) {
   struct evbuffer *input = bufferevent_get_input(connection->stream);
@@ -188,6 +198,7 @@ static bool read_head(struct connection *connection) {
     connection->head = (struct http_head){0};
     arm(connection, connection->connections->options.request_deadline);
   }
+  note_api(connection);
   struct evbuffer_ptr from;
   size_t begin = connection->searched > 3 ? connection->searched - 3 : 0;
   evbuffer_ptr_set(input, &from, begin, EVBUFFER_PTR_SET);
@@ -210,6 +221,7 @@ static bool read_head(struct connection *connection) {
   int failed =
       bytes ? http_head_parse(&connection->head, bytes, length, options->max_headers, &error) : api_fail_memory(&error);
   evbuffer_drain(input, length);
+  connection->anthropic |= connection->head.anthropic;
   if (!failed) failed = options->on_head(options->context, &connection->head, &error);
   if (failed) {
     refuse(connection, &error);
@@ -441,7 +453,11 @@ void connection_respond_error(struct connection *connection, const struct api_er
   if (headers) buffer_append_text(&lines, headers);
   if (error->retry_after) buffer_append_format(&lines, "Retry-After: %d\r\n", error->retry_after);
   if (error->status == 401) buffer_append_text(&lines, "WWW-Authenticate: Bearer realm=\"kaiju\"\r\n");
-  if (!json_append(&body, api_error_json(error))) buffer_clear(&body);
+  char id[40] = "";
+  if (connection->anthropic && random_id(id, sizeof id, "req_") == 0)
+    buffer_append_format(&lines, "Request-Id: %s\r\n", id);
+  json_t *json = connection->anthropic ? anthropic_error_json(error, id[0] ? id : NULL) : api_error_json(error);
+  if (!json_append(&body, json)) buffer_clear(&body);
   connection_respond(connection, error->status, "application/json", buffer_text(&lines), buffer_text(&body),
                      body.length);
   buffer_free(&body);

@@ -61,6 +61,7 @@ void connection_release_body(struct connection *connection);
 /* `headers`: further lines, each ending with CR LF, or NULL. */
 void connection_respond(struct connection *connection, int status, const char *type, const char *headers,
                         const void *body, size_t length);
+/* In the shape of the API that the request is of: OpenAI's or Anthropic's. */
 void connection_respond_error(struct connection *connection, const struct api_error *error, const char *headers);
 
 void connection_begin_stream(struct connection *connection, const char *type);

@@ -83,3 +83,5 @@ static bool append_json(struct buffer *out, json_t *value, size_t flags) {
 bool json_append(struct buffer *out, json_t *value) { return append_json(out, value, 0); }
 
 bool json_append_value(struct buffer *out, json_t *value) { return append_json(out, value, JSON_ENCODE_ANY); }
+
+bool json_append_members(struct buffer *out, json_t *object) { return append_json(out, object, JSON_EMBED); }

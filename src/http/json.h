@@ -37,5 +37,7 @@ json_t *json_text(const char *text);
 bool json_append(struct buffer *out, json_t *value);
 /* The same for a value that may stand inside another one: a string too. */
 bool json_append_value(struct buffer *out, json_t *value);
+/* The members of an object without the braces, so that others can follow. */
+bool json_append_members(struct buffer *out, json_t *object);
 
 #endif

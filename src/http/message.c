@@ -158,6 +158,8 @@ static int parse_header(struct http_head *head, struct span line, struct api_err
     return keep_once(value, "Origin", &head->origin, error);
   } else if (equals(name, "If-None-Match")) {
     return keep_once(value, "If-None-Match", &head->if_none_match, error);
+  } else if (equals(name, "Anthropic-Version")) {
+    head->anthropic = true;
   } else if (equals(name, "Access-Control-Request-Method")) {
     head->asks_method = true;
   }

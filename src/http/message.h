@@ -34,6 +34,7 @@ struct http_head {
   uint64_t length;
   /* Headers that say who asks whom, and what the client has, as sent; NULL without; owned. */
   char *host, *authorization, *api_key /* X-Api-Key */, *origin, *if_none_match;
+  bool anthropic;   /* has Anthropic-Version: is of a client of that API */
   bool asks_method; /* has Access-Control-Request-Method: with OPTIONS and an origin, a preflight */
 };
 

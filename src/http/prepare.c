@@ -60,6 +60,12 @@ int prepare_chat_prompt(const struct preparer_options *options, const struct com
   if (chat_template_render(options->chat, request->messages, request->tools, request->template_variables, true, prompt,
                            &cause))
     return api_fail_from(error, &cause);
+  if (request->continuation) {
+    if (thought_opened(buffer_text(prompt), prompt->length))
+      return api_fail(error, 400, "unsupported", "messages",
+                      "the answer's beginning is given and the template begins a thought: turn thinking off");
+    buffer_append_text(prompt, request->continuation);
+  }
   return buffer_failed(prompt) ? api_fail_memory(error) : 0;
 }
 
@@ -70,11 +76,11 @@ static int encode(const struct preparer_options *options, const char *text, size
   return tokenizer_encode(options->tokenizer, text, length, true, tokens, &cause) ? api_fail_from(error, &cause) : 0;
 }
 
-static int prepare_chat(const struct preparer_options *options, struct completion_request *request,
+int prepare_chat_tokens(const struct preparer_options *options, struct completion_request *request,
                         struct token_list *tokens, struct api_error *error) {
   struct buffer text = {0};
   int failed = prepare_chat_prompt(options, request, &text, error);
-  if (!failed && options->thinks)
+  if (!failed && options->thinks && !request->continuation)
     request->thought = thought_opened(buffer_text(&text), text.length) ? REQUEST_THINKS : REQUEST_MAY_THINK;
   if (!failed) failed = encode(options, buffer_text(&text), text.length, tokens, error);
   buffer_free(&text);
@@ -125,6 +131,10 @@ static int check_context(const struct preparer_options *options, struct preparat
     return api_fail(&preparation->error, 400, "invalid_value", NULL,
                     "the prompt is empty: it needs one token at least");
   if (count < options->context) return 0;
+  /* Agents know this sentence of Anthropic's, and then summarise what has been said. */
+  if (preparation->endpoint == ENDPOINT_MESSAGES)
+    return api_fail(&preparation->error, 400, "context_length_exceeded", "messages",
+                    "prompt is too long: %zu tokens > %u maximum", count, options->context - 1);
   char which[32] = "the prompt";
   if (preparation->prompt_count > 1) snprintf(which, sizeof which, "prompt[%zu]", index);
   return api_fail(&preparation->error, 400, "context_length_exceeded",
@@ -145,7 +155,7 @@ static int prepare_prompts(const struct preparer_options *options, struct prepar
   preparation->prompt_count = count;
   for (size_t i = 0; i < count; i++) {
     struct token_list *tokens = &preparation->prompts[i];
-    if (chat ? prepare_chat(options, request, tokens, &preparation->error)
+    if (chat ? prepare_chat_tokens(options, request, tokens, &preparation->error)
              : prepare_completion(options, request, &request->prompts[i], tokens, &preparation->error))
       return -1;
     if (check_context(options, preparation, i)) return -1;

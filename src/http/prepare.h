@@ -60,6 +60,10 @@ void preparation_free(struct preparation *preparation);
 int prepare_chat_prompt(const struct preparer_options *options, const struct completion_request *request,
                         struct buffer *prompt, struct api_error *error);
 
+/* Appends its tokens, and notes in the request how the answer is to be read. */
+int prepare_chat_tokens(const struct preparer_options *options, struct completion_request *request,
+                        struct token_list *tokens, struct api_error *error);
+
 /* The work of a generation itself, without a thread: fills the result. */
 void prepare(const struct preparer_options *options, struct preparation *preparation);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/anthropic_request.h"
 #include "http/fields.h"
 #include "http/json.h"
 #include "http/messages.h"
@@ -14,6 +15,8 @@ void completion_request_drop_prompt(struct completion_request *request) {
   json_decref(request->tools);
   json_decref(request->template_variables);
   free(request->suffix);
+  free(request->continuation);
+  request->continuation = NULL;
   request->messages = request->tools = request->template_variables = NULL;
   request->suffix = NULL;
   for (size_t i = 0; i < request->prompt_count; i++) {
@@ -141,6 +144,23 @@ static json_t *template_variables(struct fields *fields, const json_t *given) {
   return variables;
 }
 
+/* "continue_final_message": the last message is the beginning of the answer. */
+static void take_continuation(struct fields *fields, struct completion_request *request) {
+  bool wanted = false;
+  field_boolean(fields, "continue_final_message", &wanted);
+  if (!wanted || fields->failed) return;
+  size_t last = json_array_size(request->messages) - 1;
+  const json_t *message = json_array_get(request->messages, last);
+  const char *role = json_string_value(json_object_get(message, "role"));
+  if (strcmp(role, "assistant") != 0 || json_object_get(message, "tool_calls")) {
+    field_fail(fields, "invalid_value", "continue_final_message",
+               "'continue_final_message' needs a last message of the assistant, without tool calls");
+    return;
+  }
+  request->continuation = strdup(json_string_value(json_object_get(message, "content")));
+  if (!request->continuation || json_array_remove(request->messages, last)) field_fail_memory(fields);
+}
+
 static void parse_chat(struct fields *fields, struct completion_request *request) {
   refuse_unsupported(fields);
   const json_t *tools = field_value(fields, "tools", JSON_ARRAY, "an array");
@@ -158,6 +178,7 @@ static void parse_chat(struct fields *fields, struct completion_request *request
   if (json_array_size(tools) > 0 && !(choice && strcmp(choice, "none") == 0))
     request->tools = json_incref((json_t *)tools);
   request->template_variables = template_variables(fields, variables);
+  take_continuation(fields, request);
 }
 
 static void check_choices(struct fields *fields, const struct completion_request *request) {
@@ -200,6 +221,11 @@ int completion_request_parse(struct completion_request **result, enum completion
                              size_t length, const struct config *config, struct api_error *error) {
   *result = NULL;
   json_t *object = json_decode(body, length, error);
+  if (object && endpoint == ENDPOINT_MESSAGES) {
+    json_t *chat = anthropic_translate(object, false, error);
+    json_decref(object);
+    object = chat;
+  }
   if (!object) return -1;
   int code = completion_request_from(result, endpoint, object, config, error);
   json_decref(object);

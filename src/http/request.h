@@ -51,6 +51,7 @@ struct completion_request {
   json_t *messages;           /* as messages_check returns them */
   json_t *tools;              /* or NULL */
   json_t *template_variables; /* chat_template_kwargs, or NULL */
+  char *continuation;         /* the beginning of the answer, which is not a message then; or NULL */
   bool only_one_call;         /* "parallel_tool_calls": false */
   /* What the answer is read with, set by http/prepare.h: */
   enum tool_form tool_form;                                               /* calls that can be read */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/anthropic.h"
 #include "http/cluster_status.h"
 #include "http/json.h"
 #include "http/openai.h"
@@ -111,8 +112,12 @@ static void get_cluster(struct call *call) {
   free(status);
 }
 
-static json_t *model_json(const struct router *router, const char *name) {
-  return openai_model(name, router->created, engine_context(router->engine));
+static json_t *model_json(const struct call *call, const char *name) {
+  const struct router *router = call->router;
+  uint32_t context = engine_context(router->engine);
+  json_t *model = openai_model(name, router->created, context);
+  if (call->head->anthropic) anthropic_add_to_model(model, router->created, context);
+  return model;
 }
 
 static void get_models(struct call *call) {
@@ -120,8 +125,10 @@ static void get_models(struct call *call) {
   const struct router *router = call->router;
   json_t *models = json_array();
   for (size_t i = 0; i < model_names_count(router->names); i++)
-    json_array_append_new(models, model_json(router, model_names_at(router->names, i)));
-  respond_json(call, 200, NULL, json_pack("{s:s, s:o}", "object", "list", "data", models));
+    json_array_append_new(models, model_json(call, model_names_at(router->names, i)));
+  json_t *list = json_pack("{s:s, s:o}", "object", "list", "data", models);
+  if (call->head->anthropic) anthropic_add_to_models(list);
+  respond_json(call, 200, NULL, list);
 }
 
 static void get_model(struct call *call) {
@@ -130,7 +137,7 @@ static void get_model(struct call *call) {
   char *asked = strdup(call->rest);
   const char *name = asked && http_decode_path(asked) ? model_names_find(router->names, asked) : NULL;
   if (name) {
-    respond_json(call, 200, NULL, model_json(router, name));
+    respond_json(call, 200, NULL, model_json(call, name));
   } else {
     struct api_error error;
     api_fail(&error, 404, "model_not_found", "model", "there is no model '%.200s' here: this server has '%s'",
@@ -146,6 +153,7 @@ static void generate(struct call *call, enum completion_endpoint endpoint) {
 
 static void post_chat(struct call *call) { generate(call, ENDPOINT_CHAT); }
 static void post_completions(struct call *call) { generate(call, ENDPOINT_COMPLETIONS); }
+static void post_messages(struct call *call) { generate(call, ENDPOINT_MESSAGES); }
 
 /* These need no engine: they answer while it is loading too. */
 static void work_on_text(struct call *call, preparer_work *work) {
@@ -155,6 +163,7 @@ static void work_on_text(struct call *call, preparer_work *work) {
 static void post_tokenize(struct call *call) { work_on_text(call, text_tokenize); }
 static void post_detokenize(struct call *call) { work_on_text(call, text_detokenize); }
 static void post_apply_template(struct call *call) { work_on_text(call, text_apply_template); }
+static void post_count_tokens(struct call *call) { work_on_text(call, anthropic_count_tokens); }
 
 static const struct route routes[] = {
     {"/health", HTTP_GET | HTTP_HEAD, get_health},
@@ -164,6 +173,8 @@ static const struct route routes[] = {
     {"/v1/models/", HTTP_GET | HTTP_HEAD, get_model},
     {"/v1/chat/completions", HTTP_POST, post_chat},
     {"/v1/completions", HTTP_POST, post_completions},
+    {"/v1/messages", HTTP_POST, post_messages},
+    {"/v1/messages/count_tokens", HTTP_POST, post_count_tokens},
     {"/tokenize", HTTP_POST, post_tokenize},
     {"/detokenize", HTTP_POST, post_detokenize},
     {"/apply-template", HTTP_POST, post_apply_template},
