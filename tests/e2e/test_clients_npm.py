@@ -69,25 +69,25 @@ def test_openai_errors(openai):
         "BadRequestError", 400, "temperature", "invalid_value")
 
 
-@pytest.mark.client("ai", "chat")
+@pytest.mark.client("ai, @ai-sdk/openai-compatible", "chat")
 def test_ai_chat(ai):
     assert (ai["chat"]["text"], ai["chat"]["reason"]) == (replies.GREETING, "stop")
     assert ai["chat"]["usage"]["outputTokens"] > 0
     assert (ai["thinking"]["text"], ai["thinking"]["thought"]) == (replies.SUM, replies.THOUGHT)
 
 
-@pytest.mark.client("ai", "stream")
+@pytest.mark.client("ai, @ai-sdk/openai-compatible", "stream")
 def test_ai_stream(ai):
     assert (ai["stream"]["text"], ai["stream"]["reason"]) == (replies.GREETING, "stop")
     assert ai["stream"]["parts"] > 3 and ai["stream"]["usage"]["outputTokens"] > 0
 
 
-@pytest.mark.client("ai", "tools")
+@pytest.mark.client("ai, @ai-sdk/openai-compatible", "tools")
 def test_ai_tools_in_several_steps(ai):
     steps = {"text": replies.ANSWER, "reasons": ["tool-calls", "stop"]}
     assert ai["tools"] == {**steps, "asked": BERN} and ai["tools stream"] == {**steps, "asked": BOTH}
 
 
-@pytest.mark.client("ai", "errors")
+@pytest.mark.client("ai, @ai-sdk/openai-compatible", "errors")
 def test_ai_errors(ai):
     assert ai["errors"]["error"]["name"] == "APICallError" and "temperature" in ai["errors"]["error"]["message"]
