@@ -54,7 +54,8 @@ curl --silent --show-error --no-buffer --fail-with-body "$url/v1/chat/completion
   jq --unbuffered --raw-output --join-output '.choices[0].delta.content // empty'
 echo
 echo
-echo "The pipeline serves the OpenAI API at $url/v1 (model kaiju-mini), its state at $url/health and $url/metrics."
+echo "Chat with it, and watch the pipeline work: $url/"
+echo "It serves the OpenAI API at $url/v1 (model kaiju-mini), its state at $url/health and $url/metrics."
 if [ -t 1 ]; then
   echo "Ctrl-C ends it."
   wait "${pids[1]}"
