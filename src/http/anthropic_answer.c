@@ -12,7 +12,6 @@ static const char SIGNATURE[] = "unsigned";
 struct told {
   bool open;
   enum reply_kind kind;
-  size_t call;  /* REPLY_CALL */
   size_t index; /* of this block, or of the next one */
 };
 
@@ -94,7 +93,6 @@ static void begin_block(struct told *told, const struct reply_part *part, struct
                          "content_block", block_json(part, nothing)));
   told->open = true;
   told->kind = part->kind;
-  told->call = part->call;
 }
 
 static void tell_part(struct told *told, const struct reply_part *part, struct buffer *out) {
@@ -102,7 +100,7 @@ static void tell_part(struct told *told, const struct reply_part *part, struct b
                                           [REPLY_TEXT] = {"text_delta", "text"},
                                           [REPLY_CALL] = {"input_json_delta", "partial_json"}};
   bool call = part->kind == REPLY_CALL;
-  if (told->open && (told->kind != part->kind || (call && told->call != part->call))) end_block(told, out);
+  if (told->open && (told->kind != part->kind || part->begins)) end_block(told, out);
   if (!told->open) begin_block(told, part, out);
   if (part->bytes.length) tell_delta(told->index, deltas[part->kind][0], deltas[part->kind][1], part_text(part), out);
   if (call && part->ends) end_block(told, out);

@@ -7,6 +7,9 @@
 
 static const char OPENED[] = "{% for message in messages %}{{ message.content }}{% endfor %}<think>\n";
 
+/* A template that knows thoughts and leaves it to the model to begin one. */
+static const char THINKING[] = "{% for message in messages %}{{ message.content.split('</think>')[-1] }}{% endfor %}\n";
+
 #define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}]"
 
 static int start_with(void **state, const char *template) {
@@ -21,6 +24,7 @@ static int start_with(void **state, const char *template) {
 }
 static int start(void **state) { return start_with(state, NULL); }
 static int start_opened(void **state) { return start_with(state, OPENED); }
+static int start_thinking(void **state) { return start_with(state, THINKING); }
 
 static int stop(void **state) {
   serve_fake_stop(*state);
@@ -173,6 +177,22 @@ static void a_thought_that_has_begun_is_not_the_answer(void **state) {
   json_decref(message);
 }
 
+/* What the client has begun is the answer already. */
+static void a_continued_answer_has_no_thought(void **state) {
+  struct serve_fake *serve = *state;
+  static const char *const bodies[][2] = {
+      {"{\"max_tokens\":50," MESSAGES "}", "thinking"},
+      {"{\"max_tokens\":50,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\",\"content\":"
+       "\"The tag is \"}]}",
+       "text"}};
+  for (size_t i = 0; i < 2; i++) {
+    serve_fake_say(serve, "<think>hm</think>done");
+    json_t *message = ask(serve, "/v1/messages", bodies[i][0]);
+    assert_string_equal(text_of(json_array_get(json_object_get(message, "content"), 0), "type"), bodies[i][1]);
+    json_decref(message);
+  }
+}
+
 static struct http_reply send_raw(const struct serve_fake *serve, const char *head) {
   struct http_reply reply = {0};
   int client = client_connect(serve->port);
@@ -262,6 +282,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_stream, start, stop),
       cmocka_unit_test_setup_teardown(the_beginning_of_an_answer_is_continued, start, stop),
       cmocka_unit_test_setup_teardown(a_thought_that_has_begun_is_not_the_answer, start_opened, stop),
+      cmocka_unit_test_setup_teardown(a_continued_answer_has_no_thought, start_thinking, stop),
       cmocka_unit_test_setup_teardown(refusals_before_the_body_have_its_shape, start, stop),
       cmocka_unit_test_setup_teardown(counting_refuses_what_a_message_would_be_refused_for, start, stop),
       cmocka_unit_test_setup_teardown(models_as_its_clients_read_them, start, stop),
