@@ -24,14 +24,15 @@ prepare() {
 }
 
 # The clients from npm that tests/e2e points at the server, in $build/clients. Their install scripts do not run, but for
-# that of opencode, which puts its program in its place. (npm ci would refuse a lock file without the optional packages of
-# all other platforms.)
+# those that put a program in its place. (npm ci would refuse a lock file without the optional packages of all other
+# platforms.)
 install_clients() {
   local stamp=$build/clients/.lock log=$build/clients/install.log
   cmp -s tests/clients/package-lock.json "$stamp" && return 0
   rm -rf "$build/clients" && mkdir -p "$build/clients" && cp tests/clients/package*.json "$build/clients/" &&
     (cd "$build/clients" && npm install --ignore-scripts --no-audit --no-fund --no-update-notifier &&
-      node node_modules/opencode-ai/postinstall.mjs) >"$log" 2>&1 || {
+      node node_modules/opencode-ai/postinstall.mjs &&
+      node node_modules/@anthropic-ai/claude-code/install.cjs) >"$log" 2>&1 || {
     tail -n 20 "$log"
     return 1
   }

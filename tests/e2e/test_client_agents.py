@@ -6,6 +6,7 @@ elsewhere it does not get.
 """
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -17,37 +18,40 @@ from cluster import Cluster, PATIENCE
 GREETING = "Hello, Kaiju!"
 LAST_WORD = "All done, 14 bytes."
 COUNT = "echo counted $(wc -c < {file})"
-BLOCK = 64  # positions of a KV block: what is cached is whole blocks
+RESULT = "<|im_start|>user\n<tool_response>\n"  # as the template writes what came of a call
 
 
 class Agent:
-    """What differs between agents: the names of their tools, and how they are started. Its name is that of the file that
-    it writes."""
+    """What differs between agents: the names of their tools and of their parameters, and how they are started."""
 
-    def __init__(self, name, write, shell, start):
-        self.name, self.start = name, start
-        self.file = f"{name}.txt"
+    def __init__(self, name, start, write, file, shell):
+        self.name, self.start, self.write_tool, self.file_parameter, self.shell_tool = name, start, write, file, shell
+        self.file = re.sub(r"\W+", "-", name) + ".txt"
         self.question = f"Write a greeting to {self.file}, please."
-        self.write, self.shell = write, shell
 
     def rules(self, workplace):
         """The last request first, since it has the earlier ones in it. Besides, agents ask for titles and the like."""
-        asked = {"when": [self.question], "within": 4000}
-        count = COUNT.format(file=self.file)
+        write = {self.file_parameter: str(workplace / self.file), "content": GREETING + "\n"}
+        count = {"command": COUNT.format(file=self.file), "description": "Counts."}
         return [
             {"when": [self.question, "counted 14"], "say": LAST_WORD},
-            {"when": [self.question, "<tool_response>"], "within": 4000, "say": "Now I count. " + self.shell(count)},
-            {**asked, "unless": ["title generator"], "say": "I write it. " + self.write(workplace / self.file, GREETING + "\n")},
+            {"when": [self.question, RESULT], "say": "Now I count. " + scripted.call(self.shell_tool, **count)},
+            {"when": self.question, "unless": "title generator",
+             "say": "I write it. " + scripted.call(self.write_tool, **write)},
         ]
 
 
-def qwen_code(url, workplace, home, question):
-    (home / ".qwen").mkdir()
-    (home / ".qwen" / "settings.json").write_text(json.dumps({
-        "general": {"enableAutoUpdate": False}, "privacy": {"usageStatisticsEnabled": False},
-        "telemetry": {"enabled": False}, "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False}}))
-    command = [npm_clients.COMMANDS / "qwen", "--auth-type", "openai", "--approval-mode", "yolo", question]
-    return command, {"OPENAI_BASE_URL": url + "/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "m"}
+def qwen_code(api, **environment):
+    """`environment` has {url} and {url}/v1."""
+    def start(url, workplace, home, question):
+        (home / ".qwen").mkdir()
+        (home / ".qwen" / "settings.json").write_text(json.dumps({
+            "general": {"enableAutoUpdate": False}, "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False}}))
+        return ([npm_clients.COMMANDS / "qwen", "--auth-type", api, "--approval-mode", "yolo", question],
+                {name: value.format(url=url) for name, value in environment.items()})
+    return start
 
 
 def opencode(url, workplace, home, question):
@@ -61,11 +65,22 @@ def opencode(url, workplace, home, question):
             {**{f"OPENCODE_DISABLE_{switch}": "1" for switch in switches}, "npm_config_offline": "true"})
 
 
+def claude_code(url, workplace, home, question):
+    # Without a sandbox, root may not let it work without asking.
+    return ([npm_clients.COMMANDS / "claude", "-p", question, "--dangerously-skip-permissions"],
+            {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": "none", "ANTHROPIC_MODEL": "m", "IS_SANDBOX": "1",
+             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"})
+
+
+QWEN_CODE_TOOLS = ("write_file", "file_path", "run_shell_command")
 AGENTS = [
-    Agent("qwen-code", lambda file, text: scripted.call("write_file", file_path=str(file), content=text),
-          lambda command: scripted.call("run_shell_command", command=command, description="Counts."), qwen_code),
-    Agent("opencode", lambda file, text: scripted.call("write", filePath=str(file), content=text),
-          lambda command: scripted.call("bash", command=command, description="Counts."), opencode),
+    Agent("qwen-code", qwen_code("openai", OPENAI_BASE_URL="{url}/v1", OPENAI_API_KEY="none", OPENAI_MODEL="m"),
+          *QWEN_CODE_TOOLS),
+    Agent("qwen-code --auth-type anthropic",
+          qwen_code("anthropic", ANTHROPIC_BASE_URL="{url}", ANTHROPIC_API_KEY="none", ANTHROPIC_MODEL="m"),
+          *QWEN_CODE_TOOLS),
+    Agent("opencode", opencode, "write", "filePath", "bash"),
+    Agent("Claude Code", claude_code, "Write", "file_path", "Bash"),
 ]
 
 
@@ -99,8 +114,8 @@ def test_t7_an_agent_writes_a_file_runs_a_command_and_answers(agent, lead, workp
     turns = [(rule - first, prompt) for rule, prompt in lead.prompts() if first <= rule < first + 3]
     assert [rule for rule, _ in turns] == [2, 1, 0]
     for (_, prompt), (_, following) in zip(turns, turns[1:]):
-        assert following.count("<tool_response>") == prompt.count("<tool_response>") + 1
-    assert "counted 14" in turns[2][1].rpartition("<tool_response>")[2]
+        assert following.count(RESULT) == prompt.count(RESULT) + 1
+    assert "counted 14" in turns[2][1].rpartition(RESULT)[2]
 
     # Each request begins with the one before it: only what is new is computed.
     after = lead.metrics()

@@ -142,7 +142,7 @@ def test_several_choices_streamed_and_not(client):
     assert texts == 3 * [replies.GREETING]
 
 
-@pytest.mark.client("openai (Python)", "chat")
+@pytest.mark.client("openai (Python)", "thinking")
 def test_thoughts_are_apart_from_the_answer(client):
     message = client.chat.completions.create(model="m", messages=user(replies.ASK_SUM)).choices[0].message
     assert (message.content, message.reasoning_content) == (replies.SUM, replies.THOUGHT)

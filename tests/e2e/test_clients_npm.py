@@ -29,7 +29,7 @@ def told(name):
     return fixture
 
 
-openai, ai = told("openai"), told("ai")
+openai, anthropic, ai = told("openai"), told("anthropic"), told("ai")
 
 
 @pytest.mark.client("openai (JavaScript)", "chat")
@@ -69,11 +69,45 @@ def test_openai_errors(openai):
         "BadRequestError", 400, "temperature", "invalid_value")
 
 
+@pytest.mark.client("@anthropic-ai/sdk", "chat")
+def test_h18_anthropic_chat(anthropic):
+    assert anthropic["chat"]["content"] == [{"type": "text", "text": replies.GREETING}]
+    assert anthropic["chat"]["reason"] == "end_turn" and anthropic["chat"]["usage"]["output_tokens"] > 0
+
+
+@pytest.mark.client("@anthropic-ai/sdk", "stream")
+def test_h18_anthropic_stream(anthropic):
+    assert anthropic["stream"]["text"] == anthropic["stream"]["final"][0]["text"] == replies.GREETING
+    assert anthropic["stream"]["reason"] == "end_turn" and anthropic["stream"]["usage"]["output_tokens"] > 0
+
+
+@pytest.mark.client("@anthropic-ai/sdk", "tools")
+def test_h18_anthropic_tools(anthropic):
+    assert anthropic["tools"] == {"reason": "tool_use", "asked": BOTH, "text": replies.ANSWER}
+
+
+@pytest.mark.client("@anthropic-ai/sdk", "count tokens")
+def test_anthropic_counts_tokens(anthropic):
+    used = anthropic["count tokens"]["used"]
+    assert anthropic["count tokens"]["counted"] == used["input_tokens"] + used["cache_read_input_tokens"] > 0
+
+
+@pytest.mark.client("@anthropic-ai/sdk", "errors")
+def test_anthropic_errors(anthropic):
+    error = anthropic["errors"]["error"]
+    assert (error["name"], error["status"], error["type"]) == ("BadRequestError", 400, "invalid_request_error")
+    assert "temperature" in error["message"]
+
+
 @pytest.mark.client("ai, @ai-sdk/openai-compatible", "chat")
 def test_ai_chat(ai):
     assert (ai["chat"]["text"], ai["chat"]["reason"]) == (replies.GREETING, "stop")
     assert ai["chat"]["usage"]["outputTokens"] > 0
-    assert (ai["thinking"]["text"], ai["thinking"]["thought"]) == (replies.SUM, replies.THOUGHT)
+
+
+@pytest.mark.client("ai, @ai-sdk/openai-compatible", "thinking")
+def test_ai_thoughts(ai):
+    assert ai["thinking"] == {"text": replies.SUM, "thought": replies.THOUGHT}
 
 
 @pytest.mark.client("ai, @ai-sdk/openai-compatible", "stream")
