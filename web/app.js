@@ -32,7 +32,10 @@ let warned = false;
 async function save(chat) {
   const isNew = !chats.has(chat.id);
   chats.set(chat.id, chat);
-  if (isNew) history.replaceState(null, "", `#/chat/${chat.id}`);
+  if (isNew && chat === view.chat) {
+    byId("tab-chat").href = `#/chat/${chat.id}`;
+    if (!byId("chat").hidden) history.replaceState(null, "", byId("tab-chat").href);
+  }
   sidebar.render();
   try {
     await saveChat(chat);
@@ -81,8 +84,7 @@ function route() {
   } else {
     const chat = chats.get(id);
     if (chat ? chat !== view.chat : !view.chat || name === "chat" || chats.has(view.chat.id)) view.show(chat ?? startChat());
-    if (chat) byId("tab-chat").href = `#/chat/${id}`;
-    else byId("tab-chat").href = "#/";
+    byId("tab-chat").href = chat ? `#/chat/${id}` : "#/";
     if (matchMedia("(hover: hover)").matches) byId("composer").focus();
   }
   document.title = cluster ? "Cluster · Kaiju" : chats.has(id) ? `${chats.get(id).title} · Kaiju` : "Kaiju";

@@ -47,27 +47,29 @@ function stateOf(node, status) {
 
 const WORDS = { awaited: "not there yet", away: "away", loading: "loading", working: "working", idle: "idle" };
 
+const row = (name, value) => element("p", {}, element("span", { class: "name" }, name), value);
+
 class StageCard {
   constructor(stage) {
     this.name = element("h3");
     this.state = element("span", { class: "state" });
     this.host = element("p", { class: "host" });
-    this.layers = element("dd");
+    this.layers = element("span");
     this.cells = element("div", { class: "cells", "aria-hidden": "true" });
-    this.memory = element("dd");
+    this.memory = element("span");
     this.memoryBar = bar("Memory", "peak");
-    this.busy = element("dd");
+    this.busy = element("span");
     this.chart = new Chart(BUSY_HISTORY, 1);
-    this.tokens = element("dd");
+    this.tokens = element("span");
     this.reason = element("p", { class: "reason" });
     this.root = element("li", { class: "stage", data: { stage } },
       element("header", {}, element("span", { class: "number", "aria-label": `Stage ${stage}` }, String(stage)), this.name, this.state),
       this.host, this.reason,
-      element("dl", {},
-        element("div", {}, element("dt", {}, "Layers"), this.layers), this.cells,
-        element("div", {}, element("dt", {}, "Memory"), this.memory), this.memoryBar.root,
-        element("div", {}, element("dt", {}, "Busy"), this.busy), this.chart.root,
-        element("div", {}, element("dt", {}, "Tokens"), this.tokens)));
+      element("div", { class: "figures" },
+        row("Layers", this.layers), this.cells,
+        row("Memory", this.memory), this.memoryBar.root,
+        row("Busy", this.busy), this.chart.root,
+        row("Tokens", this.tokens)));
     this.root.style.setProperty("--stage", `var(--stage-${stage % 8})`);
   }
 

@@ -7,6 +7,7 @@ import { ApiError, chatChunks } from "./api.js";
 import { requestFor } from "./conversation.js";
 
 const RETRIES = 60;
+const SHORTEST = 100; // milliseconds from which a rate means something
 
 function addToolCall(node, { index = 0, id, function: called }) {
   node.toolCalls ??= [];
@@ -91,7 +92,7 @@ export function figuresOf(node) {
   const { first = 0, total = 0 } = node.timing ?? {};
   const tokens = node.usage?.completion ?? node.chunks ?? 0;
   if (!first) return figures;
-  if (tokens > 1 && total > first) figures.push([`${format(1000 * (tokens - 1) / (total - first))} tokens/s`, "Tokens generated each second, after the first"]);
+  if (tokens > 4 && total - first > SHORTEST) figures.push([`${format(1000 * (tokens - 1) / (total - first))} tokens/s`, "Tokens generated each second, after the first"]);
   figures.push([`${node.usage ? "" : "~"}${tokens} ${tokens === 1 ? "token" : "tokens"}`, "Length of the answer"]);
   figures.push([`first after ${first < 995 ? `${Math.round(first)} ms` : `${format(first / 1000)} s`}`, "Time to the first token"]);
   if (node.usage) {

@@ -32,6 +32,7 @@ const rules = {
     "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"],
   ALLOWED_ATTR: ["href", "title", "align", "start", "type", "checked", "disabled", "class"],
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+  ADD_URI_SAFE_ATTR: ["align", "start", "type"], // which the expression does not judge
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
 };
