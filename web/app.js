@@ -107,6 +107,8 @@ async function loadModels() {
   setText(byId("composer-help").querySelector(".name") ?? byId("composer-help").appendChild(element("span", { class: "name" })), data.length ? ` · ${data[0].id}` : "");
 }
 
+let lastState = "";
+
 /** What keeps the cluster from answering, above everything. */
 function showBanner({ status, problem }) {
   const state = problem ? "unreachable" : status.state;
@@ -123,6 +125,8 @@ function showBanner({ status, problem }) {
   byId("banner").dataset.state = state;
   setText(byId("banner"), texts[state] ?? state);
   view.pausedBy = feed.pause;
+  if (state === "ready" && state !== lastState) view.askAgain();
+  lastState = state;
   if (state === "ready" && !byId("model").options.length) loadModels();
 }
 

@@ -159,6 +159,11 @@ export class ChatView {
     if (running) this.views.get(running.node.id)?.update(this.pausedBy);
   }
 
+  /** The cluster is ready again: who waits to ask need not wait longer. */
+  askAgain() {
+    for (const { node } of this.running.values()) node.retry?.now?.();
+  }
+
   stop() {
     this.running.get(this.chat.id)?.controller.abort();
   }
