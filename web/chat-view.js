@@ -135,9 +135,14 @@ export class ChatView {
     announce({ done: "The answer is complete", stopped: "Stopped", error: `No answer: ${node.error?.message}` }[node.state]);
   }
 
-  /** At most one update a frame, and no more than the reader can follow. */
+  /** At most one update a frame, and so few of a text that is slow to lay out that the page stays quick. */
   schedule(chat, node, begun) {
-    return setTimeout(() => requestAnimationFrame(() => { begun(); this.update(chat, node); }), 30);
+    return setTimeout(() => requestAnimationFrame(() => {
+      const start = performance.now();
+      begun();
+      this.update(chat, node);
+      this.cost = performance.now() - start;
+    }), Math.max(30, 4 * (this.cost ?? 0)));
   }
 
   update(chat, node) {
