@@ -8,7 +8,7 @@ _kaiju() {
     return
   fi
   case "$command $before" in
-    *\ --host | *\ --port | *\ --cors-origin | *\ --max-body | *\ --max-head | *\ --max-headers | *\ --max-connections | *\ --request-timeout | *\ --idle-timeout | *\ --write-timeout | *\ --alias | *\ --drop-prompt-lines | *\ --nodes | *\ --split | *\ --ctx | *\ --parallel | *\ --kv-tokens | *\ --queue | *\ --chunk | *\ --micro-batches | *\ --draft | *\ --kv-disk-size | *\ --threads | *\ --pin | *\ --memory | *\ --bandwidth | *\ --connect-timeout | *\ --recovery-timeout | *\ --deadline | *\ --step-timeout | *\ --listen | *\ --prompt | *\ -p | *\ --system | *\ --max-tokens | *\ --temperature | *\ --top-p | *\ --top-k | *\ --min-p | *\ --repetition-penalty | *\ --seed | *\ --interval | *\ --node | *\ --batch-tokens | *\ --prompt-tokens | *\ --streams | *\ --contexts | *\ --tokens | *\ --rounds | *\ --layers | *\ --shard-size)
+    *\ --host | *\ --port | *\ --cors-origin | *\ --max-body | *\ --max-head | *\ --max-headers | *\ --max-connections | *\ --request-timeout | *\ --idle-timeout | *\ --write-timeout | *\ --max-responses | *\ --max-response-memory | *\ --alias | *\ --drop-prompt-lines | *\ --nodes | *\ --split | *\ --ctx | *\ --parallel | *\ --kv-tokens | *\ --queue | *\ --chunk | *\ --micro-batches | *\ --draft | *\ --kv-disk-size | *\ --threads | *\ --pin | *\ --memory | *\ --bandwidth | *\ --connect-timeout | *\ --recovery-timeout | *\ --deadline | *\ --step-timeout | *\ --listen | *\ --prompt | *\ -p | *\ --system | *\ --max-tokens | *\ --temperature | *\ --top-p | *\ --top-k | *\ --min-p | *\ --repetition-penalty | *\ --seed | *\ --interval | *\ --node | *\ --batch-tokens | *\ --prompt-tokens | *\ --streams | *\ --contexts | *\ --tokens | *\ --rounds | *\ --layers | *\ --shard-size)
       return
       ;;
     *\ --socket | *\ --api-key-file | *\ --tls-cert | *\ --tls-key | *\ --key-file | *\ --config)
@@ -38,7 +38,7 @@ _kaiju() {
   esac
   case "$command" in
     serve)
-      options="--host --port --socket --api-key-file --insecure --tls-cert --tls-key --cors-origin --no-page --max-body --max-head --max-headers --max-connections --request-timeout --idle-timeout --write-timeout --alias --drop-prompt-lines --nodes --split --ctx --parallel --kv-tokens --queue --chunk --micro-batches --draft --kv-disk --kv-disk-size --threads --pin --huge-pages --cpu --memory --bandwidth --key-file --provider --connect-timeout --recovery-timeout --deadline --step-timeout --help"
+      options="--host --port --socket --api-key-file --insecure --tls-cert --tls-key --cors-origin --no-page --max-body --max-head --max-headers --max-connections --request-timeout --idle-timeout --write-timeout --max-responses --max-response-memory --alias --drop-prompt-lines --nodes --split --ctx --parallel --kv-tokens --queue --chunk --micro-batches --draft --kv-disk --kv-disk-size --threads --pin --huge-pages --cpu --memory --bandwidth --key-file --provider --connect-timeout --recovery-timeout --deadline --step-timeout --help"
       ;;
     node)
       options="--listen --model --threads --pin --huge-pages --cpu --memory --bandwidth --kv-disk --kv-disk-size --key-file --provider --deadline --help"

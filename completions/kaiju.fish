@@ -28,6 +28,8 @@ complete -c kaiju -n '__fish_seen_subcommand_from serve' -l max-connections -x -
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l request-timeout -x -d 'seconds from a request\'s first byte to its last (default: 60)'
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l idle-timeout -x -d 'seconds that a connection may wait for its next request (default: 75)'
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l write-timeout -x -d 'seconds that a client may take nothing of its answer (default: 60)'
+complete -c kaiju -n '__fish_seen_subcommand_from serve' -l max-responses -x -d 'kept for a later previous_response_id (default: 1024; 0: none)'
+complete -c kaiju -n '__fish_seen_subcommand_from serve' -l max-response-memory -x -d 'of these responses with their conversations (default: 64MiB); the least recently used are forgotten'
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l alias -x -d 'further names that the model goes by in /v1/models and in answers'
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l drop-prompt-lines -x -d 'leave out lines of system messages that match, such as a header with the time: what comes behind them stays in the prefix cache from one request to the next'
 complete -c kaiju -n '__fish_seen_subcommand_from serve' -l nodes -x -d 'the other nodes (kaiju node), by addresses that all of them can reach, in the order of stages'

@@ -19,6 +19,8 @@ enum {
   FLAG_MAX_HEAD,
   FLAG_MAX_HEADERS,
   FLAG_MAX_CONNECTIONS,
+  FLAG_MAX_RESPONSES,
+  FLAG_MAX_RESPONSE_MEMORY,
   FLAG_REQUEST_TIMEOUT,
   FLAG_IDLE_TIMEOUT,
   FLAG_WRITE_TIMEOUT,
@@ -56,6 +58,11 @@ const char serve_manual[] =
     "  --request-timeout S    seconds from a request's first byte to its last (default: 60)\n"
     "  --idle-timeout S       seconds that a connection may wait for its next request (default: 75)\n"
     "  --write-timeout S      seconds that a client may take nothing of its answer (default: 60)\n"
+    "  --max-responses N      kept for a later previous_response_id (default: 1024; 0: none)\n"
+    "  --max-response-memory SIZE\n"
+    "                         of these responses with their conversations (default: 64MiB); the least recently used "
+    "are\n"
+    "                         forgotten\n"
     "Model and prompts:\n"
     "  --alias NAME,NAME      further names that the model goes by in /v1/models and in answers\n"
     "  --drop-prompt-lines REGEX\n"
@@ -77,6 +84,8 @@ const struct option serve_options[] = {{"host", required_argument, NULL, FLAG_HO
                                        {"max-head", required_argument, NULL, FLAG_MAX_HEAD},
                                        {"max-headers", required_argument, NULL, FLAG_MAX_HEADERS},
                                        {"max-connections", required_argument, NULL, FLAG_MAX_CONNECTIONS},
+                                       {"max-responses", required_argument, NULL, FLAG_MAX_RESPONSES},
+                                       {"max-response-memory", required_argument, NULL, FLAG_MAX_RESPONSE_MEMORY},
                                        {"request-timeout", required_argument, NULL, FLAG_REQUEST_TIMEOUT},
                                        {"idle-timeout", required_argument, NULL, FLAG_IDLE_TIMEOUT},
                                        {"write-timeout", required_argument, NULL, FLAG_WRITE_TIMEOUT},
@@ -136,6 +145,15 @@ static int take_origins(struct serve_flags *flags, const char *value, struct kj_
   return cors_create(&flags->cors, value, error) ? kj_fail_context(error, "--cors-origin") : 0;
 }
 
+static int take_responses(struct http_limits *limits, const char *value, struct kj_error *error) {
+  uint32_t count;
+  int code = cmd_number("--max-responses", value, 0, 10000000, &count, error);
+  if (code) return code;
+  limits->no_responses = count == 0;
+  limits->max_responses = count;
+  return 0;
+}
+
 static int take_limit(struct http_limits *limits, int option, const char *value, struct kj_error *error) {
   switch (option) {
     case FLAG_MAX_BODY:
@@ -146,6 +164,10 @@ static int take_limit(struct http_limits *limits, int option, const char *value,
       return take_count("--max-headers", value, 100000, &limits->max_headers, error);
     case FLAG_MAX_CONNECTIONS:
       return take_count("--max-connections", value, 1000000, &limits->max_connections, error);
+    case FLAG_MAX_RESPONSES:
+      return take_responses(limits, value, error);
+    case FLAG_MAX_RESPONSE_MEMORY:
+      return take_size("--max-response-memory", value, 1 << 16, (uint64_t)1 << 40, &limits->max_response_bytes, error);
     case FLAG_REQUEST_TIMEOUT:
       return cmd_seconds("--request-timeout", value, &limits->request_deadline, error);
     case FLAG_IDLE_TIMEOUT:
@@ -184,6 +206,8 @@ int serve_flags_take(void *context, int option, const char *value, struct kj_err
     case FLAG_MAX_HEAD:
     case FLAG_MAX_HEADERS:
     case FLAG_MAX_CONNECTIONS:
+    case FLAG_MAX_RESPONSES:
+    case FLAG_MAX_RESPONSE_MEMORY:
     case FLAG_REQUEST_TIMEOUT:
     case FLAG_IDLE_TIMEOUT:
     case FLAG_WRITE_TIMEOUT:

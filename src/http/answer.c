@@ -3,12 +3,14 @@
 #include "http/anthropic.h"
 #include "http/json.h"
 #include "http/openai.h"
+#include "http/responses.h"
 
 const struct answer_dialect *answer_dialect(enum completion_endpoint endpoint) {
   static const struct answer_dialect *const dialects[] = {
       [ENDPOINT_CHAT] = &openai_chat_dialect,
       [ENDPOINT_COMPLETIONS] = &openai_completions_dialect,
       [ENDPOINT_MESSAGES] = &anthropic_dialect,
+      [ENDPOINT_RESPONSES] = &responses_dialect,
   };
   return dialects[endpoint];
 }
@@ -22,6 +24,7 @@ struct answer_usage answer_usage(const struct answer *answer) {
       usage.cached_tokens += choice->usage.cached_tokens;
     }
     usage.completion_tokens += choice->usage.completion_tokens;
+    usage.thought_tokens += choice->usage.thought_tokens;
     usage.drafted_tokens += choice->usage.drafted_tokens;
     usage.draft_accepted += choice->usage.draft_accepted;
   }

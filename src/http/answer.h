@@ -16,6 +16,7 @@
 #include "http/logprobs.h"
 #include "http/reply.h"
 #include "http/request.h"
+#include "http/response_store.h"
 
 enum answer_end {
   END_NONE,        /* more comes */
@@ -27,6 +28,7 @@ enum answer_end {
 struct choice_usage {
   uint32_t prompt_tokens, completion_tokens;
   uint32_t cached_tokens;                  /* of the prompt, taken from the prefix cache */
+  uint32_t thought_tokens;                 /* of the completion */
   uint32_t drafted_tokens, draft_accepted; /* proposed by speculative decoding, and confirmed by the model */
 };
 
@@ -41,24 +43,26 @@ struct choice {
 };
 
 struct answer_usage {
-  uint64_t prompt_tokens, completion_tokens, cached_tokens, drafted_tokens, draft_accepted;
+  uint64_t prompt_tokens, completion_tokens, cached_tokens, thought_tokens, drafted_tokens, draft_accepted;
 };
 
 struct answer {
   const struct answer_dialect *dialect;
   const struct completion_request *request;
-  char id[64];             /* with the dialect's prefix */
-  int64_t created;         /* seconds since 1970 */
-  const char *model;       /* as the client called it */
-  const char *fingerprint; /* or NULL */
-  struct choice *choices;  /* [choice_count], in the order of the prompts */
+  char id[64];                      /* with the dialect's prefix */
+  int64_t created;                  /* seconds since 1970 */
+  const char *model;                /* as the client called it */
+  const char *fingerprint;          /* or NULL */
+  struct response_store *responses; /* or NULL */
+  struct choice *choices;           /* [choice_count], in the order of the prompts */
   size_t choice_count;
   void *state; /* the dialect's own, from `open` on; NULL before */
 };
 
 struct answer_dialect {
   const char *id_prefix;    /* "chatcmpl-" */
-  const char *sign_of_life; /* what a stream says in a long silence, whole lines */
+  const char *sign_of_life; /* what a stream says in a long silence, whole lines; or NULL and: */
+  void (*live)(struct answer *answer, struct buffer *out);
   /* The first events: sent before the prompt is computed, so that clients with an idle timeout see a sign of life. */
   void (*open)(struct answer *answer, struct buffer *out);
   /* New parts and log-probabilities of a choice; the caller clears the reply's parts afterwards. */

@@ -107,7 +107,11 @@ static void on_silence(evutil_socket_t descriptor, short what, void *context) {
   (void)descriptor, (void)what;
   struct generation *generation = context;
   struct buffer events = {0};
-  buffer_append_text(&events, generation->answer.dialect->sign_of_life);
+  const struct answer_dialect *dialect = generation->answer.dialect;
+  if (dialect->live)
+    dialect->live(&generation->answer, &events);
+  else
+    buffer_append_text(&events, dialect->sign_of_life);
   send_events(generation, &events);
 }
 
@@ -152,6 +156,7 @@ void generation_start(struct generation_service *service, struct connection *con
   generation->answer.created = (int64_t)time(NULL);
   generation->answer.model = model_names_at(service->names, 0);
   generation->answer.fingerprint = service->fingerprint;
+  generation->answer.responses = service->responses;
   generation->service = service;
   generation->connection = connection;
   generation->arrived = clock_seconds();
@@ -323,7 +328,9 @@ static void consume(struct choice_run *run, const struct mailbox_event *event) {
   if (event->has_token && event->finish != FINISH_EOS) {
     if (generation->request->sampling.top_logprobs >= 0) logprobs_add(&choice->logprobs, &event->sampled);
     bool stopped = detokenizer_push(run->detokenizer, event->sampled.token, text);
-    if (reply_read(choice->reply) || stopped) {
+    bool complete = reply_read(choice->reply);
+    if (reply_thinks(choice->reply)) choice->usage.thought_tokens++;
+    if (complete || stopped) {
       if (event->finish == FINISH_NONE) cancel_run(run);
       end_choice(run, stopped ? END_STOP_STRING : END_TURN, true);
       return;

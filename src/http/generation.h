@@ -22,7 +22,8 @@ struct generation_service {
   struct engine *engine;
   const struct tokenizer *tokenizer;
   const struct model_names *names;
-  const char *fingerprint; /* or NULL */
+  const char *fingerprint;          /* or NULL */
+  struct response_store *responses; /* or NULL */
   struct preparer *preparer;
   struct mailbox_queue *mailboxes;
   struct metrics *metrics;

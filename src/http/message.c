@@ -48,7 +48,8 @@ static enum http_method method_of(struct span name) {
   static const struct {
     const char *name;
     enum http_method method;
-  } methods[] = {{"GET", HTTP_GET}, {"HEAD", HTTP_HEAD}, {"POST", HTTP_POST}, {"OPTIONS", HTTP_OPTIONS}};
+  } methods[] = {
+      {"GET", HTTP_GET}, {"HEAD", HTTP_HEAD}, {"POST", HTTP_POST}, {"DELETE", HTTP_DELETE}, {"OPTIONS", HTTP_OPTIONS}};
   for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
     if (name.length == strlen(methods[i].name) && memcmp(name.data, methods[i].name, name.length) == 0)
       return methods[i].method;
@@ -71,7 +72,8 @@ static int parse_target(struct http_head *head, struct span target, struct api_e
   }
   const char *query = memchr(target.data, '?', target.length);
   head->path = strndup(target.data, query ? (size_t)(query - target.data) : target.length);
-  return head->path ? 0 : api_fail_memory(error);
+  if (query) head->query = strndup(query + 1, target.length - (size_t)(query + 1 - target.data));
+  return head->path && !head->query == !query ? 0 : api_fail_memory(error);
 }
 
 static int parse_request_line(struct http_head *head, struct span line, struct api_error *error) {
@@ -204,12 +206,14 @@ failed:
 
 void http_head_free(struct http_head *head) {
   free(head->path);
+  free(head->query);
   free(head->host);
   free(head->authorization);
   free(head->api_key);
   free(head->origin);
   free(head->if_none_match);
-  head->path = head->host = head->authorization = head->api_key = head->origin = head->if_none_match = NULL;
+  head->path = head->query = head->host = head->authorization = head->api_key = head->origin = head->if_none_match =
+      NULL;
 }
 
 static int hexadecimal(char c) {

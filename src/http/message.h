@@ -20,12 +20,14 @@ enum http_method {
   HTTP_HEAD = 2,
   HTTP_POST = 4,
   HTTP_OPTIONS = 8,
-  HTTP_OTHER = 16 /* a method that no route has */
+  HTTP_DELETE = 16,
+  HTTP_OTHER = 32 /* a method that no route has */
 };
 
 struct http_head {
   enum http_method method;
   char *path;  /* as sent, without the query; "*" for OPTIONS *; owned */
+  char *query; /* what was sent behind "?"; NULL without; owned */
   int version; /* 10 or 11 */
   bool keep_alive;
   bool expect_continue;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "http/responses_request.h"
 #include "text/detokenizer.h"
 #include "text/fill_in.h"
 #include "text/thought.h"
@@ -174,11 +175,18 @@ static int compile_tools(const struct preparer_options *options, struct preparat
              : 0;
 }
 
+static int parse(struct completion_request **request, const struct preparer_options *options,
+                 struct preparation *preparation) {
+  const char *body = buffer_text(&preparation->body);
+  size_t length = preparation->body.length;
+  if (preparation->endpoint == ENDPOINT_RESPONSES)
+    return responses_request_parse(request, options->responses, body, length, options->config, &preparation->error);
+  return completion_request_parse(request, preparation->endpoint, body, length, options->config, &preparation->error);
+}
+
 void prepare(const struct preparer_options *options, struct preparation *preparation) {
   struct completion_request *request = NULL;
-  if (completion_request_parse(&request, preparation->endpoint, buffer_text(&preparation->body),
-                               preparation->body.length, options->config, &preparation->error))
-    return;
+  if (parse(&request, options, preparation)) return;
   int failed = prepare_prompts(options, preparation, request);
   if (!failed) failed = compile_tools(options, preparation, request);
   if (!failed && !request->has_seed && getentropy(&request->sampling.seed, sizeof request->sampling.seed) != 0)

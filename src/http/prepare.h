@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "http/prompt_lines.h"
 #include "http/request.h"
+#include "http/response_store.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 #include "text/tool_form.h"
@@ -22,6 +23,7 @@ struct preparer_options {
   enum tool_form tool_form;                 /* of the template */
   bool thinks;                              /* the template tells thoughts from answers */
   const struct prompt_lines *dropped_lines; /* of system messages, or NULL */
+  struct response_store *responses;         /* what /v1/responses goes on from, or NULL */
   const struct config *config;
   uint32_t context;            /* tokens of a sequence at most */
   void (*wake)(void *context); /* called from the preparer's thread when a preparation is done */

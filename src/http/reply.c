@@ -175,6 +175,10 @@ void reply_clear(struct reply *reply) {
   reply->count = 0;
 }
 
+bool reply_thinks(const struct reply *reply) {
+  return reply->thinks && (reply->thought.state == THOUGHT_BEGUN || reply->thought.state == THOUGHT_GOES_ON);
+}
+
 bool reply_calls(const struct reply *reply) {
   return reply->calls && reply->ended && (reply->only_one || reply->ended == tool_calls_count(reply->calls));
 }

@@ -48,6 +48,8 @@ void reply_finish(struct reply *reply, bool cut);
 const struct reply_part *reply_parts(const struct reply *reply, size_t *count);
 void reply_clear(struct reply *reply);
 
+/* True while what the model writes is its thought. */
+bool reply_thinks(const struct reply *reply);
 /* True if the model called tools, and completed the calls. */
 bool reply_calls(const struct reply *reply);
 /* True once memory ran out. */

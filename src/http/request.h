@@ -67,7 +67,8 @@ struct completion_request {
   bool only_echo; /* "max_tokens": 0 */
 };
 
-/* 0, or -1 and `error`. `config` gives the defaults of sampling and the size of the vocabulary. */
+/* 0, or -1 and `error`. `config` gives the defaults of sampling and the size of the vocabulary. Requests of
+ * ENDPOINT_RESPONSES, which may go on from others, are parsed by http/responses_request.h. */
 int completion_request_parse(struct completion_request **request, enum completion_endpoint endpoint, const char *body,
                              size_t length, const struct config *config, struct api_error *error);
 /* Releases what the prompt was made of and the tokens stand for. */

@@ -9,6 +9,7 @@
 #include "http/json.h"
 #include "http/openai.h"
 #include "http/page.h"
+#include "http/responses_calls.h"
 #include "http/text_calls.h"
 
 enum { RETRY_AFTER_SECONDS = 5 };
@@ -18,11 +19,11 @@ struct call {
   struct connection *connection;
   const struct http_head *head;
   struct buffer *body;
-  const char *rest; /* of the path, behind a route that ends with a slash */
+  const char *rest; /* of the path: what is at the route's star and behind it */
 };
 
 struct route {
-  const char *path; /* with a slash at its end: all that is below it */
+  const char *path; /* a star stands for one part between slashes, at the end for all that is below */
   unsigned methods;
   void (*handle)(struct call *call);
 };
@@ -154,6 +155,7 @@ static void generate(struct call *call, enum completion_endpoint endpoint) {
 static void post_chat(struct call *call) { generate(call, ENDPOINT_CHAT); }
 static void post_completions(struct call *call) { generate(call, ENDPOINT_COMPLETIONS); }
 static void post_messages(struct call *call) { generate(call, ENDPOINT_MESSAGES); }
+static void post_responses(struct call *call) { generate(call, ENDPOINT_RESPONSES); }
 
 /* These need no engine: they answer while it is loading too. */
 static void work_on_text(struct call *call, preparer_work *work) {
@@ -165,20 +167,87 @@ static void post_detokenize(struct call *call) { work_on_text(call, text_detoken
 static void post_apply_template(struct call *call) { work_on_text(call, text_apply_template); }
 static void post_count_tokens(struct call *call) { work_on_text(call, anthropic_count_tokens); }
 
+/* The part of the path at the route's star; to be freed. NULL without memory. Malformed escapes stay as they are: there
+ * is nothing under such an id. */
+static char *id_of(const struct call *call) {
+  char *id = strndup(call->rest, strcspn(call->rest, "/"));
+  if (id) http_decode_path(id);
+  return id;
+}
+
+static void respond_buffer(struct call *call, int failed, struct buffer *answer, const struct api_error *error) {
+  if (failed)
+    connection_respond_error(call->connection, error, NULL);
+  else
+    connection_respond(call->connection, 200, "application/json", NULL, answer->data, answer->length);
+  buffer_free(answer);
+}
+
+static void get_or_delete_response(struct call *call) {
+  struct response_store *store = call->router->generations->responses;
+  struct buffer answer = {0};
+  struct api_error error;
+  char *id = id_of(call);
+  int failed = !id                                 ? api_fail_memory(&error)
+               : call->head->method == HTTP_DELETE ? responses_call_delete(store, id, &answer, &error)
+                                                   : responses_call_get(store, id, &answer, &error);
+  respond_buffer(call, failed, &answer, &error);
+  free(id);
+}
+
+static void cancel_response(struct call *call) {
+  struct api_error error;
+  char *id = id_of(call);
+  if (id)
+    responses_call_cancel(call->router->generations->responses, id, &error);
+  else
+    api_fail_memory(&error);
+  connection_respond_error(call->connection, &error, NULL);
+  free(id);
+}
+
+static void get_input_items(struct call *call) {
+  char *id = id_of(call);
+  struct buffer asked = {0};
+  buffer_append_format(&asked, "%s?%s", id ? id : "", call->head->query ? call->head->query : "");
+  if (!id || buffer_failed(&asked))
+    respond_no_memory(call);
+  else
+    text_call_start(call->router->generations->preparer, call->connection, responses_list_input, &asked);
+  buffer_free(&asked);
+  free(id);
+}
+
 static const struct route routes[] = {
     {"/health", HTTP_GET | HTTP_HEAD, get_health},
     {"/metrics", HTTP_GET | HTTP_HEAD, get_metrics},
     {"/cluster", HTTP_GET | HTTP_HEAD, get_cluster}, /* the same for the page */
     {"/v1/models", HTTP_GET | HTTP_HEAD, get_models},
-    {"/v1/models/", HTTP_GET | HTTP_HEAD, get_model},
+    {"/v1/models/*", HTTP_GET | HTTP_HEAD, get_model},
     {"/v1/chat/completions", HTTP_POST, post_chat},
     {"/v1/completions", HTTP_POST, post_completions},
     {"/v1/messages", HTTP_POST, post_messages},
     {"/v1/messages/count_tokens", HTTP_POST, post_count_tokens},
+    {"/v1/responses", HTTP_POST, post_responses},
+    {"/v1/responses/*/input_items", HTTP_GET | HTTP_HEAD, get_input_items},
+    {"/v1/responses/*/cancel", HTTP_POST, cancel_response},
+    {"/v1/responses/*", HTTP_GET | HTTP_HEAD | HTTP_DELETE, get_or_delete_response},
     {"/tokenize", HTTP_POST, post_tokenize},
     {"/detokenize", HTTP_POST, post_detokenize},
     {"/apply-template", HTTP_POST, post_apply_template},
 };
+
+/* `rest` is where the star stands in the path. */
+static bool matches(const char *pattern, const char *path, const char **rest) {
+  const char *star = strchr(pattern, '*');
+  if (!star) return strcmp(path, pattern) == 0;
+  size_t before = (size_t)(star - pattern);
+  if (strncmp(path, pattern, before) != 0) return false;
+  *rest = path + before;
+  if (!star[1]) return **rest != '\0';
+  size_t part = strcspn(*rest, "/");
+  return part > 0 && strcmp(*rest + part, star + 1) == 0;
+}
 
 static void get_page(struct call *call) { page_respond(call->connection, call->head); }
 
@@ -186,26 +255,25 @@ static const struct route page_route = {"/", HTTP_GET | HTTP_HEAD, get_page};
 
 static const struct route *find_route(const struct router *router, const char *path, const char **rest) {
   if (router->has_page && page_has(path)) return &page_route;
-  for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-    size_t length = strlen(routes[i].path);
-    bool below = routes[i].path[length - 1] == '/';
-    *rest = path + length;
-    if (below ? strncmp(path, routes[i].path, length) == 0 && **rest : strcmp(path, routes[i].path) == 0)
-      return &routes[i];
-  }
+  for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
+    if (matches(routes[i].path, path, rest)) return &routes[i];
   return NULL;
 }
 
-static const char *allow_header(unsigned methods) {
-  if (methods & HTTP_POST) return "Allow: POST, OPTIONS\r\n";
-  return "Allow: GET, HEAD, OPTIONS\r\n";
+static const char *method_list(unsigned methods) {
+  if (methods & HTTP_POST) return "POST";
+  return methods & HTTP_DELETE ? "GET, HEAD, DELETE" : "GET, HEAD";
+}
+
+static void append_allow(struct buffer *lines, unsigned methods) {
+  buffer_append_format(lines, "Allow: %s, OPTIONS\r\n", method_list(methods));
 }
 
 /* Preflights too. Without an allowed origin, pages of other sites cannot read what is served here. */
 static void respond_options(struct call *call, unsigned methods) {
   struct buffer lines = {0};
-  buffer_append_text(&lines, allow_header(methods));
-  cors_write_preflight(call->router->cors, call->head->origin, methods & HTTP_POST ? "POST" : "GET, HEAD", &lines);
+  append_allow(&lines, methods);
+  cors_write_preflight(call->router->cors, call->head->origin, method_list(methods), &lines);
   connection_respond(call->connection, 204, NULL, buffer_text(&lines), NULL, 0);
   buffer_free(&lines);
 }
@@ -216,7 +284,7 @@ void router_handle(const struct router *router, struct connection *connection, c
   const struct route *route = find_route(router, head->path, &call.rest);
   struct api_error error;
   if (head->method == HTTP_OPTIONS && strcmp(head->path, "*") == 0) {
-    connection_respond(connection, 204, NULL, "Allow: GET, HEAD, POST, OPTIONS\r\n", NULL, 0);
+    connection_respond(connection, 204, NULL, "Allow: GET, HEAD, POST, DELETE, OPTIONS\r\n", NULL, 0);
   } else if (!route) {
     api_fail(&error, 404, "not_found", NULL, "there is nothing at '%.200s'", head->path);
     connection_respond_error(connection, &error, NULL);
@@ -225,7 +293,10 @@ void router_handle(const struct router *router, struct connection *connection, c
   } else if (!(route->methods & head->method)) {
     api_fail(&error, 405, "method_not_allowed", NULL, "'%.200s' does not take this method: see the Allow header",
              head->path);
-    connection_respond_error(connection, &error, allow_header(route->methods));
+    struct buffer lines = {0};
+    append_allow(&lines, route->methods);
+    connection_respond_error(connection, &error, buffer_text(&lines));
+    buffer_free(&lines);
   } else {
     route->handle(&call);
   }

@@ -25,6 +25,7 @@ enum { STOP_SECONDS = 3, LISTENERS = 2 };
 struct http_server {
   struct http_limits limits;
   struct model_names *names;
+  struct response_store *responses;
   char *fingerprint;
   pthread_t thread;
   int wakeup; /* eventfd */
@@ -56,6 +57,8 @@ static void set_limits(struct http_limits *limits) {
   if (limits->max_bodies == 0) limits->max_bodies = limits->max_body > SIZE_MAX / 8 ? SIZE_MAX : 8 * limits->max_body;
   if (limits->max_output == 0) limits->max_output = (size_t)4 << 20;
   if (limits->max_connections == 0) limits->max_connections = 1024;
+  if (limits->max_responses == 0) limits->max_responses = 1024;
+  if (limits->max_response_bytes == 0) limits->max_response_bytes = (size_t)64 << 20;
 }
 
 static void wake(void *context) {
@@ -243,11 +246,14 @@ static int build(struct http_server *server, const struct http_options *options,
   server->connections = connections_create(server->base, &connections);
   server->on_wakeup = event_new(server->base, server->wakeup, EV_READ | EV_PERSIST, on_wakeup, server);
   server->timer = evtimer_new(server->base, on_timer, server);
+  if (!server->limits.no_responses)
+    server->responses = response_store_create(server->limits.max_responses, server->limits.max_response_bytes);
   server->generations = (struct generation_service){.base = server->base,
                                                     .engine = options->engine,
                                                     .tokenizer = options->tokenizer,
                                                     .names = server->names,
                                                     .fingerprint = server->fingerprint,
+                                                    .responses = server->responses,
                                                     .mailboxes = mailbox_queue_create(wake, server),
                                                     .metrics = &server->metrics,
                                                     .comment_interval = server->limits.comment_interval};
@@ -260,7 +266,7 @@ static int build(struct http_server *server, const struct http_options *options,
                                    .cors = options->cors,
                                    .has_page = !options->without_page};
   if (!server->connections || !server->on_wakeup || !server->timer || !server->generations.mailboxes ||
-      event_add(server->on_wakeup, NULL) != 0)
+      (!server->responses && !server->limits.no_responses) || event_add(server->on_wakeup, NULL) != 0)
     return kj_fail_memory(error, "the HTTP server");
   int code = options->host ? listen_on_port(server, options, port, error) : 0;
   if (!code && options->socket_path) code = listen_on_path(server, options->socket_path, error);
@@ -278,6 +284,7 @@ static void release(struct http_server *server) {
   if (server->timer) event_free(server->timer);
   if (server->base) event_base_free(server->base);
   if (server->wakeup >= 0) close(server->wakeup);
+  response_store_free(server->responses);
   model_names_free(server->names);
   free(server->fingerprint);
   free(server);
@@ -289,6 +296,7 @@ static int start_threads(struct http_server *server, const struct http_options *
                                       .tool_form = options->chat ? tool_form_of(options->chat) : TOOL_FORM_NONE,
                                       .thinks = options->chat && thought_known(options->chat),
                                       .dropped_lines = options->dropped_lines,
+                                      .responses = server->responses,
                                       .config = engine_config(options->engine),
                                       .context = engine_context(options->engine),
                                       .wake = wake,

@@ -35,6 +35,9 @@ struct http_limits {
   size_t max_bodies;         /* bytes of all bodies held at once [256 MiB, or 8 bodies of the largest size] */
   size_t max_output;         /* bytes that wait for a slow reader of a stream before it is dropped [4 MiB] */
   size_t max_connections;    /* more wait in the listen queue [1024] */
+  bool no_responses;         /* none is kept */
+  size_t max_responses;      /* that are kept for previous_response_id (http/response_store.h) [1024] */
+  size_t max_response_bytes; /* of them together [64 MiB] */
 };
 
 struct http_options {
