@@ -155,6 +155,7 @@ json_t *http_reply_events(const struct http_reply *reply) {
     const char *end = strstr(at, "\n\n");
     assert_non_null(end);
     if (*at != ':') {
+      if (strncmp(at, "event: ", 7) == 0) at = strchr(at, '\n') + 1;
       assert_memory_equal(at, "data: ", 6);
       json_t *value = strncmp(at + 6, "[DONE]", 6) == 0 ? json_string("[DONE]")
                                                         : json_loadb(at + 6, (size_t)(end - at - 6), 0, NULL);
