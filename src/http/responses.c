@@ -35,7 +35,7 @@ static json_t *usage_json(const struct answer *answer) {
                    "input_tokens_details", "cached_tokens", (json_int_t)usage.cached_tokens, "cache_write_tokens",
                    (json_int_t)0, "output_tokens", (json_int_t)usage.completion_tokens, "output_tokens_details",
                    "reasoning_tokens", (json_int_t)usage.thought_tokens, "total_tokens",
-                   (json_int_t)(usage.prompt_tokens + usage.completion_tokens));
+                   (json_int_t)usage.prompt_tokens + (json_int_t)usage.completion_tokens);
 }
 
 /* The response object; `error` and `usage` are taken over and may be NULL. */

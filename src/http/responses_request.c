@@ -254,7 +254,7 @@ json_t *responses_request_translate(const json_t *body, struct response_store *s
 static void rename_field(char *text, const char *chat_name, const char *name) {
   size_t from = strlen(chat_name), to = strlen(name);
   for (char *at = text; (at = strstr(at, chat_name)); at += to) {
-    memcpy(at, name, to);
+    for (size_t i = 0; i < to; i++) at[i] = name[i];
     memmove(at + to, at + from, strlen(at + from) + 1);
   }
 }
