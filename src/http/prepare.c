@@ -192,6 +192,7 @@ void prepare(const struct preparer_options *options, struct preparation *prepara
   if (!failed && !request->has_seed && getentropy(&request->sampling.seed, sizeof request->sampling.seed) != 0)
     failed = api_fail(&preparation->error, 500, "internal_error", NULL, "no random seed could be drawn");
   if (failed) {
+    if (preparation->endpoint == ENDPOINT_RESPONSES) responses_error_rename(&preparation->error);
     completion_request_free(request);
     return;
   }

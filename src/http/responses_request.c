@@ -259,22 +259,27 @@ static void rename_field(char *text, const char *chat_name, const char *name) {
   }
 }
 
+void responses_error_rename(struct api_error *error) {
+  static const char *const names[][2] = {{"response_format.json_schema", "text.format"},
+                                         {"response_format", "text.format"},
+                                         {"tool_choice.function", "tool_choice"}};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    rename_field(error->param, names[i][0], names[i][1]);
+    rename_field(error->message, names[i][0], names[i][1]);
+  }
+}
+
 int responses_request_parse(struct completion_request **request, struct response_store *store, const char *body,
                             size_t length, const struct config *config, struct api_error *error) {
-  static const char *const names[][2] = {{"response_format.json_schema", "text.format"},
-                                         {"response_format", "text.format"}};
   *request = NULL;
   json_t *mirror = NULL, *object = json_decode(body, length, error);
   json_t *chat = object ? responses_request_translate(object, store, &mirror, error) : NULL;
   int failed = chat ? completion_request_from(request, ENDPOINT_RESPONSES, chat, config, error) : -1;
-  if (chat && failed) {
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-      rename_field(error->param, names[i][0], names[i][1]);
-      rename_field(error->message, names[i][0], names[i][1]);
-    }
-  } else if (!failed) {
+  if (!failed) {
     (*request)->mirror = mirror;
     mirror = NULL;
+  } else if (chat) {
+    responses_error_rename(error);
   }
   json_decref(mirror);
   json_decref(chat);

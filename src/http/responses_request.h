@@ -18,6 +18,9 @@
 int responses_request_parse(struct completion_request **request, struct response_store *store, const char *body,
                             size_t length, const struct config *config, struct api_error *error);
 
+/* Calls the fields in an error about what comes later of the request by the names that they have here. */
+void responses_error_rename(struct api_error *error);
+
 /* A new object for completion_request_from, and another for its `mirror`; `store` may be NULL. NULL and the error. */
 json_t *responses_request_translate(const json_t *body, struct response_store *store, json_t **mirror,
                                     struct api_error *error);
