@@ -1,12 +1,13 @@
 """/v1/messages with the anthropic SDK, over a model that says recorded replies (H18)."""
 
+import asyncio
 import json
 
 import anthropic
 import pytest
 
 import scripted
-from cluster import Cluster
+from cluster import Cluster, eventually
 
 KEY = "a-key-of-the-tests"
 PLAN = "<think>\nI need the weather.\n</think>\n\nI look it up."
@@ -19,6 +20,7 @@ RULES = [
     {"when": "Yes or no", "say": "no"},
     {"when": "list the files", "say": "I list them." + scripted.call("Bash", command="ls")},
     {"when": "Write it down", "say": scripted.call("get_weather", city=LONG, days=3)},
+    {"when": "Count slowly", "delay_ms": 20, "say": " ".join(str(number) for number in range(500))},
     {"when": "umbrella of 27", "say": "It is 27 °C: 傘 👩‍💻."},
 ]
 WEATHER = {"name": "get_weather", "description": "The weather of a city.", "input_schema": {
@@ -49,6 +51,8 @@ def without_ids(message):
     return [block.model_dump(exclude={"id"}) for block in message.content]
 
 
+@pytest.mark.client("anthropic (Python)", "chat")
+@pytest.mark.client("anthropic (Python)", "stream")
 def test_h18_a_message_whole_and_streamed(client):
     whole = client.messages.create(**ask("The umbrella of 27 degrees?"))
     assert whole.id.startswith("msg_") and whole.type == "message" and whole.role == "assistant"
@@ -62,6 +66,7 @@ def test_h18_a_message_whole_and_streamed(client):
     assert final.usage.output_tokens == whole.usage.output_tokens > 5
 
 
+@pytest.mark.client("anthropic (Python)", "count tokens")
 def test_h18_counting_says_what_a_message_uses(client):
     request = ask([{"type": "text", "text": "Count to ten"}, {"type": "text", "text": "please " * 100}],
                   system=[{"type": "text", "text": "Be exact.", "cache_control": {"type": "ephemeral"}}], tools=[WEATHER])
@@ -71,6 +76,30 @@ def test_h18_counting_says_what_a_message_uses(client):
         assert usage.input_tokens + usage.cache_read_input_tokens == counted.input_tokens > 100
         assert usage.cache_creation_input_tokens == 0
     assert second.cache_read_input_tokens > 0
+
+
+@pytest.mark.client("anthropic (Python)", "stream")
+def test_h1_leaving_a_stream_cancels_the_request(client, lead):
+    name = "kaiju_requests_cancelled_total"
+    headers = {"Authorization": f"Bearer {KEY}"}
+
+    def cancelled():
+        return float(client.get("/metrics", cast_to=str, options={"headers": headers}).partition(f"\n{name} ")[2].split()[0])
+
+    before = cancelled()
+    with client.messages.stream(**ask("Count slowly", max_tokens=1000)) as stream:
+        next(iter(stream.text_stream))
+    eventually(lambda: cancelled() == before + 1, "the request that was left is cancelled")
+
+
+@pytest.mark.client("anthropic (Python)", "chat")
+def test_h18_several_at_once(lead):
+    async def several():
+        async with anthropic.AsyncAnthropic(base_url=lead.url, api_key=KEY) as client:
+            answers = await asyncio.gather(*(client.messages.create(**ask(f"Yes or no, {number}?")) for number in range(6)))
+            return [answer.content[0].text for answer in answers]
+
+    assert asyncio.run(several()) == 6 * ["no"]
 
 
 def test_h18_ends(client):
@@ -85,6 +114,8 @@ def test_h18_ends(client):
     assert LONG.startswith(cut.content[0].text)
 
 
+@pytest.mark.client("anthropic (Python)", "tools")
+@pytest.mark.client("anthropic (Python)", "thinking")
 def test_h18_a_tool_loop(client, lead):
     messages = [{"role": "user", "content": "What is the weather?"}]
     whole = client.messages.create(**ask("", messages=messages, tools=[WEATHER]))
@@ -140,6 +171,7 @@ def test_h18_a_call_that_is_cut_is_told_as_far_as_it_came(client):
     assert call.input == {"partial_json": partial}
 
 
+@pytest.mark.client("anthropic (Python)", "tools")
 def test_h18_the_sdk_runs_the_tools(client):
     asked = []
 
@@ -204,6 +236,7 @@ def refused(call):
     return caught.value
 
 
+@pytest.mark.client("anthropic (Python)", "errors")
 def test_h18_errors_are_the_sdks(client, lead):
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     error = refused(lambda: client.messages.create(**ask([{"type": "text", "text": "see"}, image])))
