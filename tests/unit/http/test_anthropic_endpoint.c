@@ -17,7 +17,7 @@ static int start_with(void **state, const char *template) {
   if (!serve) return -1;
   serve->template = template;
   serve->aliases = "claude";
-  struct http_limits limits = {.max_body = 4096, .max_head = 1024};
+  struct http_limits limits = {.max_body = 4096, .max_head = 1024, .comment_interval = 0.05};
   serve_fake_start(serve, &limits);
   *state = serve;
   return 0;
@@ -125,6 +125,27 @@ static void a_stream(void **state) {
   assert_null(strstr(events, "[DONE]"));
   assert_string_equal(events + reply.body.length - (sizeof end - 1), end);
   http_reply_free(&reply);
+}
+
+static void a_stream_that_waits_and_fails(void **state) {
+  struct serve_fake *serve = *state;
+  struct buffer seen = {0};
+  serve_fake_say(serve, "Hello there");
+  fake_engine_set_failure(serve->engine, KJ_NETWORK, "the node is gone");
+  fake_engine_pause_before(serve->engine, 1);
+  int client = client_connect(serve->port);
+  client_send_request(client, "POST", "/v1/messages", "{\"max_tokens\":50,\"stream\":true," MESSAGES "}");
+  assert_true(client_read_until(client, "event: ping\ndata: {\"type\": \"ping\"}\n\n", &seen));
+  fake_engine_resume(serve->engine);
+  assert_true(client_read_until(client, "0\r\n\r\n", &seen));
+  assert_non_null(strstr(buffer_text(&seen), "event: message_start\n"));
+  assert_non_null(strstr(buffer_text(&seen),
+                         "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":"
+                         "\"the node is gone\""));
+  assert_null(strstr(buffer_text(&seen), "message_stop"));
+  assert_true(client_is_closed(client));
+  client_close(client);
+  buffer_free(&seen);
 }
 
 /* The engine was asked to go on from this text. */
@@ -280,6 +301,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_stop_sequence_is_named, start, stop),
       cmocka_unit_test_setup_teardown(lengths_are_told_apart, start, stop),
       cmocka_unit_test_setup_teardown(a_stream, start, stop),
+      cmocka_unit_test_setup_teardown(a_stream_that_waits_and_fails, start, stop),
       cmocka_unit_test_setup_teardown(the_beginning_of_an_answer_is_continued, start, stop),
       cmocka_unit_test_setup_teardown(a_thought_that_has_begun_is_not_the_answer, start_opened, stop),
       cmocka_unit_test_setup_teardown(a_continued_answer_has_no_thought, start_thinking, stop),
