@@ -98,7 +98,8 @@ static int open_model(struct engine *engine, struct kj_error *error) {
   if ((code = sampler_create(&engine->sampler, engine->config->vocabulary, error))) return code;
   engine->hidden = calloc((size_t)engine->max_batch_tokens * engine->config->hidden, sizeof *engine->hidden);
   engine->logits = calloc((size_t)PLAN_LOGIT_ROWS * engine->config->vocabulary, sizeof *engine->logits);
-  if (!engine->hidden || !engine->logits) return kj_fail_memory(error, "hidden states and logits");
+  engine->allowed = calloc(((size_t)engine->config->vocabulary + 63) / 64, sizeof *engine->allowed);
+  if (!engine->hidden || !engine->logits || !engine->allowed) return kj_fail_memory(error, "hidden states and logits");
   return 0;
 }
 
@@ -173,6 +174,7 @@ void engine_destroy(struct engine *engine) {
   checkpoint_close(engine->checkpoint);
   free(engine->hidden);
   free(engine->logits);
+  free(engine->allowed);
   pthread_cond_destroy(&engine->wake);
   pthread_mutex_destroy(&engine->mutex);
   free(engine);
@@ -236,7 +238,10 @@ int engine_submit(struct engine *engine, const struct request *request, uint64_t
     pthread_cond_signal(&engine->wake);
   }
   pthread_mutex_unlock(&engine->mutex);
-  if (code) sequence_free(sequence);
+  if (code) {
+    sequence->constraint = NULL; /* still the caller's */
+    sequence_free(sequence);
+  }
   return code;
 }
 

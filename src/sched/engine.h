@@ -16,6 +16,7 @@
 #include "base/histogram.h"
 #include "model/checkpoint.h"
 #include "sched/sampler.h"
+#include "sched/token_constraint.h"
 
 struct engine;
 struct engine_status;
@@ -102,12 +103,16 @@ struct request {
   const uint32_t *tokens; /* the prompt, at least one; copied */
   size_t token_count;
   uint32_t max_tokens; /* 0: until the context is full */
-  bool ignore_eos;
+  bool ignore_eos; /* with a constraint: an end token comes, and ends the answer, only where nothing else may follow */
   bool ignore_cache; /* compute the whole prompt; its blocks are kept for others all the same */
   /* The prompt's tokens but the first come as events of their own before the answer's first one. The whole prompt is
    * then computed, as with ignore_cache. */
   bool score_prompt;
   struct sampling sampling; /* copied, with its bias */
+  /* Which tokens may come, or NULL: all. Its end tokens are the configuration's. When engine_submit succeeds it is the
+   * engine's, which releases it behind the last event; otherwise it stays the caller's. Where it fails or allows no
+   * token at all, the sequence ends with FINISH_ERROR, after the tokens before. */
+  struct token_constraint *constraint;
   void (*on_event)(void *context, const struct engine_event *event);
   void *context;
 };

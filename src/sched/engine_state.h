@@ -38,6 +38,7 @@ struct engine {
 
   float *hidden;                                  /* [max_batch_tokens, hidden] */
   float *logits;                                  /* [PLAN_LOGIT_ROWS, vocabulary] */
+  uint64_t *allowed;                              /* [(vocabulary + 63) / 64] tokens of a sequence that ignores ends */
   struct micro_batch *in_flight, **in_flight_end; /* queue, the oldest first */
   uint32_t in_flight_count, in_flight_limit;
   uint64_t next_number;      /* of the next micro-batch of this epoch */

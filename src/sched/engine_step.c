@@ -92,6 +92,41 @@ static void score_row(struct engine *engine, struct sequence *sequence, uint32_t
   deliver(sequence, &(struct engine_event){.has_score = true, .sampled = sampled});
 }
 
+/* The tokens that the sequence's constraint allows. End tokens of a sequence that ignores them are no way on, unless
+ * they are the only one. */
+static int constrain(struct engine *engine, const struct sequence *sequence, const uint64_t **allowed,
+                     struct kj_error *error) {
+  const struct generation_defaults *generation = &engine->config->generation;
+  uint32_t vocabulary = engine->config->vocabulary, words = (vocabulary + 63) / 64;
+  int code = sequence->constraint->operations->allowed(sequence->constraint, vocabulary, allowed, error);
+  if (code) return code;
+  uint32_t used = 0;
+  while (used < words && (*allowed)[used] == 0) used++;
+  if (used == words)
+    return kj_fail(error, KJ_UNSUPPORTED, "no token of the model's vocabulary continues the text within its grammar");
+  if (!sequence->ignore_eos) return 0;
+  memcpy(engine->allowed, *allowed, words * sizeof *engine->allowed);
+  for (size_t i = 0; i < generation->eos_count; i++)
+    if (generation->eos[i] < vocabulary)
+      engine->allowed[generation->eos[i] / 64] &= ~((uint64_t)1 << generation->eos[i] % 64);
+  for (used = 0; used < words && engine->allowed[used] == 0;) used++;
+  if (used < words) *allowed = engine->allowed;
+  return 0;
+}
+
+/* Draws the sequence's next token within its constraint. */
+static int draw(struct engine *engine, struct sequence *sequence, float *logits, struct sampled *sampled,
+                struct kj_error *error) {
+  struct sampling sampling = sequence->sampling;
+  struct token_constraint *constraint = sequence->constraint;
+  int code = constraint ? constrain(engine, sequence, &sampling.allowed, error) : 0;
+  if (code) return code;
+  sampler_draw(engine->sampler, &sampling, sequence->tokens, sequence->prompt_count, sequence->token_count, logits,
+               sampled);
+  if (!constraint || is_eos(engine->config, sampled->token)) return 0;
+  return constraint->operations->accept(constraint, sampled->token, error);
+}
+
 /* Appends the token that the logits give and tells the client. If it is the one that was drafted, the next row is of
  * use, too. `row` counts from the span's last known token. */
 static void sample_row(struct engine *engine, struct reading *reading, uint32_t row, float *logits) {
@@ -99,8 +134,12 @@ static void sample_row(struct engine *engine, struct reading *reading, uint32_t 
   const struct span *span = reading->span;
   uint32_t drafted = reading->drafted;
   struct sampled sampled;
-  sampler_draw(engine->sampler, &sequence->sampling, sequence->tokens, sequence->prompt_count, sequence->token_count,
-               logits, &sampled);
+  struct kj_error error;
+  if (draw(engine, sequence, logits, &sampled, &error)) {
+    sequence_fail(sequence, &error);
+    reading->sequence = NULL;
+    return;
+  }
   sequence->tokens[sequence->token_count++] = sampled.token;
   engine->progress.completion_tokens++;
   observe_latency(engine, sequence);
@@ -109,7 +148,7 @@ static void sample_row(struct engine *engine, struct reading *reading, uint32_t 
     sequence->draft_accepted++;
     engine->progress.draft_accepted++;
   }
-  bool eos = is_eos(engine->config, sampled.token) && !sequence->ignore_eos;
+  bool eos = is_eos(engine->config, sampled.token) && (!sequence->ignore_eos || sequence->constraint);
   if (eos || sequence->token_count == sequence->capacity) {
     reading->sequence = NULL;
     engine_finish(engine, sequence, eos ? FINISH_EOS : FINISH_LENGTH, &sampled, NULL);

@@ -92,6 +92,22 @@ static uint32_t most_probable(const float *logits, uint32_t vocabulary) {
   return best;
 }
 
+static bool is_allowed(const uint64_t *allowed, uint32_t token) { return allowed[token / 64] >> token % 64 & 1; }
+
+static void forbid(const uint64_t *allowed, float *logits, uint32_t vocabulary) {
+  for (uint32_t i = 0; i < vocabulary; i++)
+    if (!is_allowed(allowed, i)) logits[i] = -INFINITY;
+}
+
+/* The most probable of those that are allowed, even if the model thinks all of them impossible. */
+static uint32_t most_probable_allowed(const float *logits, uint32_t vocabulary, const uint64_t *allowed) {
+  uint32_t best = most_probable(logits, vocabulary);
+  if (!allowed || is_allowed(allowed, best)) return best;
+  for (uint32_t i = 0; i < vocabulary; i++)
+    if (is_allowed(allowed, i)) return i;
+  return best;
+}
+
 /* The model's own distribution, before anything of the request's sampling changes the logits. */
 static double record_alternatives(struct sampler *sampler, const struct sampling *sampling, const float *logits,
                                   struct sampled *result) {
@@ -215,7 +231,9 @@ void sampler_draw(struct sampler *sampler, const struct sampling *sampling, cons
   apply_penalties(sampler, sampling, tokens, prompt_count, token_count, logits);
   for (size_t i = 0; i < sampling->bias_count; i++)
     if (sampling->bias[i].token < sampler->vocabulary) logits[sampling->bias[i].token] += sampling->bias[i].bias;
-  result->token = most_probable(logits, sampler->vocabulary);
+  /* Last, so that neither a bias nor a penalty brings back what is forbidden. */
+  if (sampling->allowed) forbid(sampling->allowed, logits, sampler->vocabulary);
+  result->token = most_probable_allowed(logits, sampler->vocabulary, sampling->allowed);
   float highest = logits[result->token];
   if (sampling->temperature > 0 && highest > -INFINITY) {
     /* Relative to the highest, so that a low temperature makes none infinite but those that never come. */

@@ -1,4 +1,4 @@
-/* From logits to a token: penalties, bias, temperature, top-k, top-p, min-p, and a draw.
+/* From logits to a token: the tokens that are allowed, penalties, bias, temperature, top-k, top-p, min-p, and a draw.
  *
  * Deterministic: the random number is a function of (seed, position) alone, sums run in a fixed order, ties go to the
  * lower id. Order of the filters as in Transformers: penalties and bias on the logits, temperature, top-k, top-p,
@@ -29,6 +29,8 @@ struct sampling {
   uint64_t seed;
   struct logit_bias *bias; /* [bias_count], owned by whoever owns the struct */
   size_t bias_count;
+  /* Bit i % 64 of word i / 64: token i may be drawn, one at least; NULL: all of them. The engine's, for one draw. */
+  const uint64_t *allowed;
   int top_logprobs; /* -1: no log-probabilities; 0…SAMPLING_MAX_TOP_LOGPROBS alternatives */
 };
 

@@ -24,6 +24,7 @@ int sequence_create(struct sequence **result, uint64_t id, const struct request 
   sequence->sampling.bias = NULL;
   sequence->on_event = request->on_event;
   sequence->context = request->context;
+  sequence->sampling.allowed = NULL;
   sequence->tokens = calloc(sequence->capacity, sizeof *sequence->tokens);
   sequence->blocks = calloc(sequence->block_limit, sizeof *sequence->blocks);
   if (bias_count > 0) sequence->sampling.bias = calloc(bias_count, sizeof *sequence->sampling.bias);
@@ -34,12 +35,14 @@ int sequence_create(struct sequence **result, uint64_t id, const struct request 
   memcpy(sequence->tokens, request->tokens, request->token_count * sizeof *sequence->tokens);
   if (bias_count > 0)
     memcpy(sequence->sampling.bias, request->sampling.bias, bias_count * sizeof *sequence->sampling.bias);
+  sequence->constraint = request->constraint;
   *result = sequence;
   return 0;
 }
 
 void sequence_free(struct sequence *sequence) {
   if (!sequence) return;
+  token_constraint_release(sequence->constraint);
   draft_free(sequence->draft);
   free(sequence->failure);
   free(sequence->tokens);

@@ -46,6 +46,7 @@ struct sequence {
   double submitted_at, last_token_at; /* clock; 0: no token yet */
   double stalled_since;               /* clock; 0 while the pipeline is up */
   struct sampling sampling;
+  struct token_constraint *constraint; /* or NULL; has accepted all sampled tokens, whatever was lost and replayed */
   void (*on_event)(void *context, const struct engine_event *event);
   void *context;
   struct sequence *next;      /* in the schedule */

@@ -156,6 +156,7 @@ void engine_destroy(struct engine *engine) {
     next = job->next;
     free((uint32_t *)job->request.tokens);
     free(job->request.sampling.bias);
+    token_constraint_release(job->request.constraint);
     free(job->script);
     free(job);
   }
