@@ -40,6 +40,7 @@ struct automaton_edge {
 struct automaton_site {
   uint32_t minimum, maximum; /* rounds; GRAMMAR_UNBOUNDED: those beyond the minimum are not counted */
   uint32_t body, after;
+  bool nullable; /* a round may take no byte */
 };
 
 struct automaton_class {

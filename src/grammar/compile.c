@@ -149,8 +149,10 @@ static uint32_t compile_counted(struct compilation *compilation, const struct ex
   uint32_t site = grammar->site_count++;
   /* Rounds without a byte are left out when the automaton runs: where they exist, they stand for all that are missing.
    */
-  grammar->sites[site] = (struct automaton_site){
-      .minimum = nullable ? 0 : expression->minimum, .maximum = expression->maximum, .after = next};
+  grammar->sites[site] = (struct automaton_site){.minimum = nullable ? 0 : expression->minimum,
+                                                 .maximum = expression->maximum,
+                                                 .after = next,
+                                                 .nullable = nullable};
   uint32_t end = compile_state(compilation, state_of(AUTOMATON_ROUND, site, 0));
   if (compilation->code) return AUTOMATON_NONE;
   uint32_t body = compile(compilation, expression->part, end, (struct loop){true, site});

@@ -41,6 +41,7 @@ static int get_slices(struct grammar_masks *masks, struct kj_error *error) {
     const struct automaton_class *class = &grammar->classes[widest];
     code =
         token_slice_get(&masks->slices[widest], masks->vocabulary, grammar->ranges + class->first, class->count, error);
+    masks->sliced = masks->sliced || masks->slices[widest];
   }
   return code;
 }

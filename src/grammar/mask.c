@@ -3,35 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void set(uint64_t *bits, uint32_t token) { bits[token / 64] |= (uint64_t)1 << token % 64; }
+enum { WIDE = 4 }; /* a class has at least all but one part in WIDE of the tokens */
 
-/* Sets the bits of the tree's tokens that may follow in the state. */
-static bool walk(struct grammar_masks *masks, const struct token_tree *tree, uint32_t state, uint64_t *bits) {
-  struct parse_states *states = masks->states;
-  const struct token_node *nodes = tree->nodes;
-  const uint8_t *byte_class = masks->grammar->byte_class;
-  const uint32_t *table = states->table;
-  uint32_t *path = masks->path; /* [depth] the state before the byte at that depth */
-  size_t class_count = states->class_count;
-  path[0] = state;
-  for (uint32_t i = 0; i < tree->node_count;) {
-    const struct token_node *node = &nodes[i];
-    uint32_t from = path[node->depth], next = table[from * class_count + byte_class[node->byte]];
-    if (next == PARSE_FAILED) {
-      next = parse_states_step(states, from, node->byte);
-      if (next == PARSE_FAILED) return false;
-      table = states->table;
-    }
-    if (next == PARSE_DEAD) {
-      i = node->end;
-      continue;
-    }
-    path[node->depth + 1] = next;
-    for (uint32_t token = node->first_token; token < node[1].first_token; token++) set(bits, tree->tokens[token]);
-    i++;
-  }
-  return true;
-}
+static void set(uint64_t *bits, uint32_t token) { bits[token / 64] |= (uint64_t)1 << token % 64; }
 
 /* A configuration that can read many characters of a class for which there is a slice. */
 struct run {
@@ -59,6 +33,51 @@ static struct run find_run(const struct grammar_masks *masks, const struct parse
       best = run;
   }
   return best;
+}
+
+/* Which characters may follow each other in the state, and how many; found once. */
+static const struct parse_state *with_run(struct grammar_masks *masks, uint32_t number) {
+  struct parse_state *state = &masks->states->states[number];
+  if (state->run != PARSE_NO_RUN) return state;
+  struct run run = find_run(masks, state);
+  state->runs = run.slice ? run.slice->runs : NULL;
+  state->run = run.characters;
+  return state;
+}
+
+/* Sets the bits of the tree's tokens that may follow in the state. */
+static bool walk(struct grammar_masks *masks, const struct token_tree *tree, uint32_t state, uint64_t *bits) {
+  struct parse_states *states = masks->states;
+  const struct token_node *nodes = tree->nodes;
+  const uint8_t *byte_class = masks->grammar->byte_class;
+  const uint32_t *table = states->table;
+  uint32_t *path = masks->path; /* [depth] the state before the byte at that depth */
+  size_t class_count = states->class_count;
+  bool whole = tree == &masks->vocabulary->tree;
+  path[0] = state;
+  for (uint32_t i = 0; i < tree->node_count;) {
+    const struct token_node *node = &nodes[i];
+    uint32_t from = path[node->depth], next = table[from * class_count + byte_class[node->byte]];
+    if (next == PARSE_FAILED) {
+      next = parse_states_step(states, from, node->byte);
+      if (next == PARSE_FAILED) return false;
+      table = states->table;
+    }
+    if (next == PARSE_DEAD) {
+      i = node->end;
+      continue;
+    }
+    path[node->depth + 1] = next;
+    uint32_t end = i + 1;
+    if (whole && masks->sliced) {
+      /* Where everything behind the node are characters that may follow each other, nothing has to be tried. */
+      const struct parse_state *reached = with_run(masks, next);
+      if (reached->runs && reached->runs[i] && reached->runs[i] - 1u <= reached->run) end = node->end;
+    }
+    for (uint32_t token = node->first_token; token < nodes[end].first_token; token++) set(bits, tree->tokens[token]);
+    i = end;
+  }
+  return true;
 }
 
 /* Can tokens of the slice with more characters than the run may have be ruled out at once? So it is if their first
@@ -90,7 +109,8 @@ static bool find(struct grammar_masks *masks, uint32_t number, uint64_t *bits) {
   struct parse_state state = masks->states->states[number];
   struct run run = find_run(masks, &state);
   const struct token_tree *tree = &masks->vocabulary->tree;
-  if (run.slice) {
+  /* Of a narrow class the rest is nearly everything; then the walk of the whole tree, which skips runs, is as good. */
+  if (run.slice && run.slice->rest.token_count <= tree->token_count / WIDE) {
     token_slice_add(run.slice, run.characters, bits, masks->words);
     int rest_only = run.characters >= run.slice->longest ? 1 : run_is_alone(masks, number, run);
     if (rest_only < 0) return false;

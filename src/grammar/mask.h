@@ -24,6 +24,7 @@ struct grammar_masks {
   uint32_t *end_tokens;
   size_t end_count, words;
   struct token_slice *slices[AUTOMATON_CLASSES]; /* of the grammar's repeated classes, or NULL */
+  bool sliced;                                   /* whether there is any */
   struct parse_states *states;
   uint32_t *path; /* [longest token + 1] states along the bytes of a token */
   struct kept_mask *kept;

@@ -13,7 +13,8 @@ static uint32_t fail_memory(struct parse_states *states) {
 size_t parse_states_bytes(const struct parse_states *states) {
   return states->state_count * (sizeof *states->states + states->class_count * sizeof *states->table) +
          states->configuration_count * sizeof *states->configurations + states->stack_count * sizeof *states->stacks +
-         (states->state_slot_count + states->stack_slot_count) * sizeof *states->state_slots;
+         (states->state_slot_count + states->stack_slot_count) * sizeof *states->state_slots +
+         parse_closure_bytes(states);
 }
 
 /* Makes room for `extra` elements more, within the bound of all memory. */
@@ -112,8 +113,11 @@ static uint32_t append_state(struct parse_states *states, const parse_configurat
                count, sizeof *states->configurations))
     return PARSE_FAILED;
   uint32_t number = states->state_count++;
-  states->states[number] = (struct parse_state){
-      .first = states->configuration_count, .count = count, .mask = UINT32_MAX, .complete = complete};
+  states->states[number] = (struct parse_state){.first = states->configuration_count,
+                                                .count = count,
+                                                .mask = UINT32_MAX,
+                                                .run = PARSE_NO_RUN,
+                                                .complete = complete};
   memset(states->table + number * row, 0, row * sizeof *states->table);
   if (count > 0)
     memcpy(states->configurations + states->configuration_count, configurations, count * sizeof *configurations);
@@ -171,8 +175,7 @@ int parse_states_create(struct parse_states **result, const struct grammar *gram
   if (!states) return kj_fail_memory(error, "the states of a grammar");
   states->grammar = grammar;
   states->class_count = grammar->byte_class_count;
-  states->closure = parse_closure_create();
-  if (!states->closure || !begin(states)) {
+  if (!parse_closures_create(states) || !begin(states)) {
     parse_states_free(states);
     return kj_fail_memory(error, "the states of a grammar");
   }
@@ -193,7 +196,7 @@ static void free_tables(struct parse_states *states) {
 void parse_states_free(struct parse_states *states) {
   if (!states) return;
   free_tables(states);
-  parse_closure_free(states->closure);
+  parse_closures_free(states);
   free(states);
 }
 
@@ -206,23 +209,44 @@ uint32_t parse_states_of(struct parse_states *states, uint32_t automaton_state, 
 
 uint32_t parse_states_start(struct parse_states *states) { return parse_states_of(states, states->grammar->start, 0); }
 
+/* Bytes that lead the same way. */
+struct byte_range {
+  uint8_t low, high;
+};
+
+/* Finds the edge that takes the byte, and narrows `same` to the bytes that it takes, too, or that no edge takes. */
+static const struct automaton_edge *edge_of(const struct grammar *grammar, const struct automaton_state *reads,
+                                            uint8_t byte, struct byte_range *same) {
+  for (uint32_t i = 0; i < reads->count; i++) {
+    const struct automaton_edge *edge = &grammar->edges[reads->first + i];
+    if (edge->high < byte) {
+      if (edge->high >= same->low) same->low = (uint8_t)(edge->high + 1);
+    } else if (edge->low > byte) {
+      if (edge->low <= same->high) same->high = (uint8_t)(edge->low - 1);
+      return NULL; /* edges are sorted */
+    } else {
+      if (edge->low > same->low) same->low = edge->low;
+      if (edge->high < same->high) same->high = edge->high;
+      return edge;
+    }
+  }
+  return NULL;
+}
+
 uint32_t parse_states_step(struct parse_states *states, uint32_t number, uint8_t byte) {
   const struct grammar *grammar = states->grammar;
   struct parse_state state = states->states[number];
+  struct byte_range same = {0, UINT8_MAX};
   parse_closure_clear(states->closure);
   states->work += state.count;
   for (uint32_t i = 0; i < state.count; i++) {
     parse_configuration configuration = states->configurations[state.first + i];
-    const struct automaton_state *reads = &grammar->states[configuration >> 32];
-    for (uint32_t j = 0; j < reads->count; j++) {
-      const struct automaton_edge *edge = &grammar->edges[reads->first + j];
-      if (byte < edge->low || byte > edge->high) continue;
-      if (!parse_closure_add(states, edge->target, (uint32_t)configuration)) return PARSE_FAILED;
-      break;
-    }
+    const struct automaton_edge *edge = edge_of(grammar, &grammar->states[configuration >> 32], byte, &same);
+    if (edge && !parse_closure_add(states, edge->target, (uint32_t)configuration)) return PARSE_FAILED;
   }
-  uint32_t next = intern(states);
-  states->table[(size_t)number * states->class_count + grammar->byte_class[byte]] = next;
+  uint32_t next = intern(states), *row = states->table + (size_t)number * states->class_count;
+  for (unsigned class = grammar->byte_class[same.low]; class <= grammar->byte_class[same.high]; class ++)
+    row[class] = next;
   return next;
 }
 
@@ -301,6 +325,9 @@ static bool copy_stacks(struct parse_states *states, const struct parse_states *
 int parse_states_collect(struct parse_states *states, uint32_t *live[], size_t count, struct kj_error *error) {
   struct parse_states old = *states, made = {.grammar = old.grammar, .class_count = old.class_count};
   made.closure = old.closure;
+  made.part = old.part;
+  made.known = old.known;
+  parse_closure_forget(&made);
   uint32_t *renamed = calloc(old.stack_count, sizeof *renamed);
   bool whole = renamed && begin(&made);
   for (size_t i = 0; i < count && whole; i++) {

@@ -21,11 +21,16 @@ enum {
   PARSE_COLLECT_BYTES = 24 << 20
 };
 
+#define PARSE_NO_RUN UINT32_MAX
+
 struct parse_state {
   uint32_t first, count; /* configurations */
   uint32_t canonical;    /* 0: not known yet */
   uint32_t mask;         /* for grammar_masks: the place of its mask, or UINT32_MAX */
-  bool complete;         /* the text so far is in the grammar */
+  const uint8_t
+      *runs;     /* for grammar_masks: of the slice (grammar/token_slice.h) whose characters it can read, or NULL */
+  uint32_t run;  /* how many of these; PARSE_NO_RUN: not known yet */
+  bool complete; /* the text so far is in the grammar */
 };
 
 /* Bits 32…63: the automaton's state, which reads; 0…31: the stack. */
@@ -56,8 +61,9 @@ struct parse_states {
   uint32_t *path; /* scratch */
   size_t path_capacity;
   uint64_t work;
-  struct parse_closure *closure; /* scratch */
-  struct kj_error failure;       /* of the last function that failed */
+  struct parse_closure *closure, *part; /* scratch: of a state, and of one of its configurations */
+  struct parse_closures *known;         /* of configurations (grammar/parse_closure.h) */
+  struct kj_error failure;              /* of the last function that failed */
 };
 
 int parse_states_create(struct parse_states **states, const struct grammar *grammar, struct kj_error *error);

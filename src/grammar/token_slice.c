@@ -19,6 +19,7 @@ void token_slice_release(struct token_slice *slice) {
   for (size_t i = 0; i <= SLICE_BITMAPS; i++) free(slice->bitmaps[i]);
   free(slice->long_tokens);
   free(slice->long_lengths);
+  free(slice->runs);
   token_tree_free(&slice->rest);
   free(slice);
 }
@@ -29,22 +30,55 @@ struct class_test {
   size_t count;
 };
 
-/* The number of characters of a token that has only characters of the class, otherwise 0. */
-static uint32_t characters_of(const struct class_test *test, const struct sorted_token *token) {
-  uint32_t characters = 0;
-  for (uint32_t at = 0; at < token->length; characters++) {
-    unsigned char byte = token->bytes[at];
-    if (byte < 0x80) {
-      if (!test->ascii[byte]) return 0;
-      at++;
-      continue;
+/* The end of a token that has only whole characters of the class. */
+struct run_of {
+  uint32_t begin;      /* in bytes */
+  uint32_t characters; /* in it */
+};
+
+static struct run_of end_of(const struct class_test *test, const struct sorted_token *token) {
+  struct run_of run = {.begin = token->length};
+  while (run.begin > 0) {
+    uint32_t start = run.begin - 1, code_point = token->bytes[start];
+    while (start > 0 && run.begin - start < 4 && (token->bytes[start] & 0xc0) == 0x80) start--;
+    if (code_point < 0x80) {
+      if (!test->ascii[code_point]) break;
+    } else if (utf8_read((const char *)token->bytes + start, run.begin - start, &code_point) != run.begin - start ||
+               !class_ranges_contain(test->ranges, test->count, code_point)) {
+      break;
     }
-    uint32_t code_point;
-    size_t length = utf8_read((const char *)token->bytes + at, token->length - at, &code_point);
-    if (length == 0 || !class_ranges_contain(test->ranges, test->count, code_point)) return 0;
-    at += (uint32_t)length;
+    run.begin = start;
+    run.characters++;
   }
-  return characters;
+  return run;
+}
+
+/* Enters for every node of the token what follows it. `path` are the token's nodes. */
+static void enter_run(uint8_t *runs, const uint32_t *path, const struct sorted_token *token, struct run_of run) {
+  enum { MOST = UINT8_MAX - 1 };
+  uint32_t characters = 0;
+  for (uint32_t i = token->length; i-- > 0;) {
+    /* The node of byte i; behind it come `characters` characters, unless it lies within one. */
+    uint8_t *entry = &runs[path[i]];
+    bool within = i + 1 < token->length && (token->bytes[i + 1] & 0xc0) == 0x80;
+    if (i + 1 < run.begin || within || characters > MOST - 1)
+      *entry = UINT8_MAX;
+    else if (*entry < characters + 1)
+      *entry = (uint8_t)(characters + 1);
+    characters += i >= run.begin && (token->bytes[i] & 0xc0) != 0x80;
+  }
+}
+
+static void find_runs(uint8_t *runs, const struct token_vocabulary *vocabulary, const struct run_of *ends) {
+  const struct token_tree *tree = &vocabulary->tree;
+  uint32_t path[TOKEN_MAX_BYTES], token = 0;
+  for (uint32_t i = 0; i < tree->node_count; i++) {
+    path[tree->nodes[i].depth] = i;
+    for (; token < tree->nodes[i + 1].first_token; token++)
+      enter_run(runs, path, &vocabulary->sorted[token], ends[token]);
+  }
+  for (uint32_t i = 0; i < tree->node_count; i++)
+    if (runs[i] == UINT8_MAX) runs[i] = 0;
 }
 
 /* Lists the tokens of more than SLICE_BITMAPS characters, short ones first (a counting sort). */
@@ -101,20 +135,26 @@ static int build(struct token_slice **result, const struct token_vocabulary *voc
   *result = NULL;
   struct class_test test = {.ranges = ranges, .count = count};
   for (uint32_t i = 0; i < 128; i++) test.ascii[i] = class_ranges_contain(ranges, count, i);
-  uint32_t *lengths = calloc((size_t)vocabulary->tree.token_count + 1, sizeof *lengths), members = 0;
-  if (!lengths) return kj_fail_memory(error, "the tokens of a class");
-  for (uint32_t i = 0; i < vocabulary->tree.token_count; i++) {
-    lengths[i] = characters_of(&test, &vocabulary->sorted[i]);
+  size_t count_of_tokens = vocabulary->tree.token_count;
+  uint32_t *lengths = calloc(count_of_tokens + 1, sizeof *lengths), members = 0;
+  struct run_of *ends = calloc(count_of_tokens + 1, sizeof *ends);
+  struct token_slice *slice = NULL;
+  int code = lengths && ends ? 0 : kj_fail_memory(error, "the tokens of a class");
+  for (size_t i = 0; i < count_of_tokens && !code; i++) {
+    ends[i] = end_of(&test, &vocabulary->sorted[i]);
+    lengths[i] = ends[i].begin == 0 ? ends[i].characters : 0;
     members += lengths[i] > 0;
   }
-  int code = 0;
-  struct token_slice *slice = NULL;
-  if (members >= WORTH_A_SLICE) {
+  if (members >= WORTH_A_SLICE && !code) {
     slice = calloc(1, sizeof *slice);
     if (slice) atomic_init(&slice->references, 1);
-    code = slice ? fill(slice, vocabulary, lengths, error) : kj_fail_memory(error, "the tokens of a class");
+    if (slice) slice->runs = calloc((size_t)vocabulary->tree.node_count + 1, 1);
+    code =
+        slice && slice->runs ? fill(slice, vocabulary, lengths, error) : kj_fail_memory(error, "the tokens of a class");
+    if (!code) find_runs(slice->runs, vocabulary, ends);
   }
   free(lengths);
+  free(ends);
   if (code)
     token_slice_release(slice);
   else

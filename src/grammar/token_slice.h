@@ -21,6 +21,9 @@ struct token_slice {
   uint32_t *long_lengths;
   uint32_t long_count;
   struct token_tree rest; /* tokens that are not in the slice */
+  /* [nodes of the vocabulary's tree] 1 + the number of characters that follow the node in the token where they are
+   * most, if whatever follows it consists of characters of the class alone; otherwise 0. */
+  uint8_t *runs;
 };
 
 /* The slice of a normalized class (grammar/class_ranges.h), to be given back. *slice is NULL where the class has too
