@@ -22,36 +22,32 @@ RESULT = "<|im_start|>user\n<tool_response>\n"  # as the template writes what ca
 
 
 class Agent:
-    """What differs between agents: the names of their tools and of their parameters, and how they are started."""
+    """What differs between agents: how they are started, and how the model calls their tools to write a file and to run
+    a command."""
 
-    def __init__(self, name, start, write, file, shell):
-        self.name, self.start, self.write_tool, self.file_parameter, self.shell_tool = name, start, write, file, shell
+    def __init__(self, name, start, write, shell, *features):
+        self.name, self.start, self.write, self.shell = name, start, write, shell
+        self.features = ["chat", "stream", "tools", *features]
         self.file = re.sub(r"\W+", "-", name) + ".txt"
         self.question = f"Write a greeting to {self.file}, please."
 
     def rules(self, workplace):
         """The last request first, since it has the earlier ones in it. Besides, agents ask for titles and the like."""
-        write = {self.file_parameter: str(workplace / self.file), "content": GREETING + "\n"}
-        count = {"command": COUNT.format(file=self.file), "description": "Counts."}
         return [
             {"when": [self.question, "counted 14"], "say": LAST_WORD},
-            {"when": [self.question, RESULT], "say": "Now I count. " + scripted.call(self.shell_tool, **count)},
+            {"when": [self.question, RESULT], "say": "Now I count. " + self.shell(COUNT.format(file=self.file))},
             {"when": self.question, "unless": "title generator",
-             "say": "I write it. " + scripted.call(self.write_tool, **write)},
+             "say": "I write it. " + self.write(str(workplace / self.file), GREETING + "\n")},
         ]
 
 
-def qwen_code(api, **environment):
-    """`environment` has {url} and {url}/v1."""
-    def start(url, workplace, home, question):
-        (home / ".qwen").mkdir()
-        (home / ".qwen" / "settings.json").write_text(json.dumps({
-            "general": {"enableAutoUpdate": False}, "privacy": {"usageStatisticsEnabled": False},
-            "telemetry": {"enabled": False},
-            "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False}}))
-        return ([npm_clients.COMMANDS / "qwen", "--auth-type", api, "--approval-mode", "yolo", question],
-                {name: value.format(url=url) for name, value in environment.items()})
-    return start
+def qwen_code(url, workplace, home, question):
+    (home / ".qwen").mkdir()
+    (home / ".qwen" / "settings.json").write_text(json.dumps({
+        "general": {"enableAutoUpdate": False}, "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False}, "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False}}))
+    return ([npm_clients.COMMANDS / "qwen", "--auth-type", "openai", "--approval-mode", "yolo", question],
+            {"OPENAI_BASE_URL": url + "/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "m"})
 
 
 def opencode(url, workplace, home, question):
@@ -72,15 +68,44 @@ def claude_code(url, workplace, home, question):
              "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"})
 
 
-QWEN_CODE_TOOLS = ("write_file", "file_path", "run_shell_command")
+def codex(url, workplace, home, question):
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text(f"""\
+model = "m"
+model_provider = "kaiju"
+model_context_window = 65536
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[model_providers.kaiju]
+name = "Kaiju"
+base_url = "{url}/v1"
+wire_api = "responses"
+""")
+    return [npm_clients.COMMANDS / "codex", "exec", "--skip-git-repo-check", question], {}
+
+
+def tools(write, file, shell):
+    """Calls of an agent whose tools are called so: `write` with a parameter `file`, and `shell`."""
+    return (lambda path, text: scripted.call(write, **{file: path, "content": text}),
+            lambda command: scripted.call(shell, command=command, description="Counts."))
+
+
+def codex_patch(path, text):
+    lines = "".join(f"+{line}\n" for line in text.splitlines())
+    patch = f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch"
+    return scripted.call("exec_command", cmd=f"apply_patch <<'EOF'\n{patch}\nEOF\n")
+
+
 AGENTS = [
-    Agent("qwen-code", qwen_code("openai", OPENAI_BASE_URL="{url}/v1", OPENAI_API_KEY="none", OPENAI_MODEL="m"),
-          *QWEN_CODE_TOOLS),
-    Agent("qwen-code --auth-type anthropic",
-          qwen_code("anthropic", ANTHROPIC_BASE_URL="{url}", ANTHROPIC_API_KEY="none", ANTHROPIC_MODEL="m"),
-          *QWEN_CODE_TOOLS),
-    Agent("opencode", opencode, "write", "filePath", "bash"),
-    Agent("Claude Code", claude_code, "Write", "file_path", "Bash"),
+    Agent("qwen-code", qwen_code, *tools("write_file", "file_path", "run_shell_command")),
+    Agent("Claude Code", claude_code, *tools("Write", "file_path", "Bash")),
+    Agent("Codex", codex, codex_patch, lambda command: scripted.call("exec_command", cmd=command), "responses"),
+    Agent("opencode", opencode, *tools("write", "filePath", "bash")),
 ]
 
 
@@ -97,8 +122,7 @@ def lead(workplaces, tmp_path_factory):
 
 
 @pytest.mark.parametrize("agent", [
-    pytest.param(agent, id=agent.name, marks=[pytest.mark.client(agent.name, feature)
-                                              for feature in ("chat", "stream", "tools")])
+    pytest.param(agent, id=agent.name, marks=[pytest.mark.client(agent.name, feature) for feature in agent.features])
     for agent in AGENTS])
 def test_t7_an_agent_writes_a_file_runs_a_command_and_answers(agent, lead, workplaces, tmp_path):
     workplace = workplaces[agent.name]

@@ -21,7 +21,7 @@ CLIENTS = {  # as the table names them: where they come from, and their packages
     "langchain-openai": (PYTHON, ["langchain-openai"]),
     "ai, @ai-sdk/openai-compatible": (NPM, ["ai", "@ai-sdk/openai-compatible"]),
     "qwen-code": (NPM, ["@qwen-code/qwen-code"]),
-    "qwen-code --auth-type anthropic": (NPM, ["@qwen-code/qwen-code"]),
+    "Codex": (NPM, ["@openai/codex"]),
     "Claude Code": (NPM, ["@anthropic-ai/claude-code"]),
     "opencode": (NPM, ["opencode-ai"]),
 }

@@ -62,6 +62,15 @@ def test_openai_completions(openai):
     assert openai["completions"] == {"text": replies.GREETING}
 
 
+@pytest.mark.client("openai (JavaScript)", "responses")
+def test_openai_responses(openai):
+    assert openai["responses"] == {"text": replies.GREETING, "status": "completed"}
+    stream = openai["responses stream"]
+    assert stream["kinds"][0] == "response.created" and stream["kinds"][-1] == "response.completed"
+    assert {"response.output_text.delta", "response.function_call_arguments.delta"} <= set(stream["kinds"])
+    assert (stream["name"], stream["input"], stream["text"]) == (replies.TOOL_NAME, *BERN, replies.ANSWER)
+
+
 @pytest.mark.client("openai (JavaScript)", "errors")
 def test_openai_errors(openai):
     error = openai["errors"]["error"]

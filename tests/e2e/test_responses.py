@@ -58,6 +58,7 @@ def without_identity(response):
     return told
 
 
+@pytest.mark.client("openai (Python)", "responses")
 def test_the_answer_is_that_of_chat(solo):
     answer = create(solo)
     with solo.client() as client:
@@ -69,6 +70,7 @@ def test_the_answer_is_that_of_chat(solo):
     assert answer.model == MINI.name and answer.object == "response" and answer.error is None
 
 
+@pytest.mark.client("openai (Python)", "responses")
 def test_a_stream_comes_to_the_whole_answer(solo):
     for limit in (1, 5, 24):
         whole = create(solo, max_output_tokens=limit)
@@ -145,6 +147,7 @@ def test_h12_the_sdk_sees_which_field_is_wrong(solo, fields, param):
     assert refusal.value.param == param
 
 
+@pytest.mark.client("openai (Python)", "responses")
 def test_t3_a_tool_is_called_and_its_result_answered(scripted_lead):
     whole = ask(scripted_lead, replies.ASK_WEATHER, tools=TOOLS)
     with scripted_lead.client() as client, client.responses.stream(
