@@ -121,6 +121,7 @@ static void h14_without_keys_pages_from_elsewhere_are_refused(void **state) {
   for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
     snprintf(headers, sizeof headers, "Origin: %s\r\n", foreign[i]);
     expect(&access, 403, chat, headers);
+    expect(&access, 403, "DELETE /v1/responses/resp_1", headers);
     /* These change nothing, and the browser keeps the answer from the page. */
     expect(&access, 0, models, headers);
     expect(&access, 0, "OPTIONS /v1/chat/completions", headers);

@@ -21,11 +21,14 @@ static void reads_a_request(void **state) {
                    0);
   assert_int_equal(head.method, HTTP_POST);
   assert_string_equal(head.path, "/v1/completions");
+  assert_string_equal(head.query, "x=1");
   assert_true(head.has_length && head.length == 12 && head.expect_continue);
   assert_false(head.keep_alive);
   http_head_free(&head);
-  assert_int_equal(parse(&head, "GET http://a:1/health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", &error), 0);
+  assert_int_equal(parse(&head, "DELETE http://a:1/health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", &error), 0);
+  assert_int_equal(head.method, HTTP_DELETE);
   assert_string_equal(head.path, "/health");
+  assert_null(head.query);
   assert_true(head.keep_alive && head.version == 10);
   http_head_free(&head);
   assert_int_equal(parse(&head, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", &error), 0);
