@@ -74,8 +74,8 @@ static bool is_plain(uint32_t code_point) { return class_ranges_contain(PLAIN_RA
 /* \u00XX in either case. */
 static grammar_expression control_escape(struct grammar_builder *builder, uint32_t code_point) {
   static const char DIGITS[] = "0123456789abcdef";
-  char low = DIGITS[code_point & 15], start[8] = "\\u000";
-  start[5] = DIGITS[code_point >> 4];
+  char low = DIGITS[code_point & 15], start[8] = "\\u00";
+  start[4] = DIGITS[code_point >> 4];
   struct code_range digit[] = {{(uint8_t)low, (uint8_t)low}, {(uint8_t)low, (uint8_t)low}};
   if (low >= 'a') digit[1].first = digit[1].last = (uint32_t)(low - 'a' + 'A');
   grammar_expression parts[] = {grammar_text(builder, start), grammar_class(builder, digit, 2, false)};

@@ -271,4 +271,45 @@ static struct grammar *reference_make(struct reference *reference, uint64_t seed
   return grammar;
 }
 
+/* Repetitions of a class that nearly all tokens consist of, counted or not, next to others that its characters may
+ * belong to as well. */
+static struct grammar *reference_make_runs(struct reference *reference, uint64_t seed) {
+  static const struct code_range ABSENT[] = {{0x7f, 0x7f}, {0x7f, 0x7f}, {'c', 'c'}};
+  static const uint32_t BOUNDS[][2] = {{0, 2},  {1, 3}, {2, 4}, {0, 1}, {0, GRAMMAR_UNBOUNDED}, {3, GRAMMAR_UNBOUNDED},
+                                       {0, 20}, {5, 5}};
+  *reference = (struct reference){.random = seed};
+  assert_int_equal(grammar_builder_create(&reference->builder, NULL), 0);
+  struct reference_node root = {.kind = SEQUENCE};
+  grammar_expression parts[PARTS];
+  if (reference_random(reference, 3) == 0) root.parts[root.count++] = random_bytes(reference, BYTES, 1);
+  for (int i = 0; i < 2; i++) {
+    struct reference_node class = {.kind = CLASS, .count = 1, .negated = true}, way = {.kind = CHOICE, .count = 2};
+    class.ranges[0] = ABSENT[reference_random(reference, 3)];
+    class.expression = grammar_class(reference->builder, class.ranges, 1, true);
+    int part = reference_add(reference, class);
+    if (reference_random(reference, 2)) {
+      way.parts[0] = part;
+      way.parts[1] = random_bytes(reference, BYTES, 2);
+      for (int j = 0; j < 2; j++) parts[j] = reference->nodes[way.parts[j]].expression;
+      way.expression = grammar_choice(reference->builder, parts, 2);
+      part = reference_add(reference, way);
+    }
+    const uint32_t *bounds = BOUNDS[reference_random(reference, 8)];
+    struct reference_node repeat = {
+        .kind = REPEAT, .count = 1, .parts = {part}, .minimum = bounds[0], .maximum = bounds[1]};
+    repeat.expression = grammar_repeat(reference->builder, reference->nodes[part].expression, bounds[0], bounds[1]);
+    root.parts[root.count++] = reference_add(reference, repeat);
+    if (reference_random(reference, 2)) break;
+  }
+  root.parts[root.count++] = random_bytes(reference, reference_random(reference, 4) ? BYTES : UNTIL, 1);
+  for (int i = 0; i < root.count; i++) parts[i] = reference->nodes[root.parts[i]].expression;
+  root.expression = grammar_sequence(reference->builder, parts, (size_t)root.count);
+  reference->root = reference_add(reference, root);
+  struct grammar *grammar;
+  struct kj_error error = {0};
+  if (grammar_finish(reference->builder, root.expression, &grammar, &error)) fail_msg("%s", error.message);
+  grammar_builder_free(reference->builder);
+  return grammar;
+}
+
 #endif

@@ -17,6 +17,7 @@
 #include "model/synth.h"
 #include "unit/model/checkpoint_files.h"
 #include "unit/sched/cluster_in_threads.h"
+#include "unit/sched/counted_constraint.h"
 
 #if defined __has_feature
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -57,6 +58,7 @@ struct draw {
   struct request request; /* without its callback */
   struct logit_bias bias[2];
   uint32_t cancel_after, cancel_prefilled;
+  bool constrained;
   uint32_t arrives_at; /* events of this life so far, or earlier when nothing else runs */
   unsigned life;
   struct thread_client lone, crowded;
@@ -78,7 +80,7 @@ struct schedule_draw {
 /* What all schedules together have tried: a test that never meets a cached block proves nothing about them. */
 struct totals {
   atomic_uint_least64_t schedules, requests, tokens, cached, restored, drafted, accepted, overlapped, cancelled, losses,
-      scored;
+      scored, constrained;
 };
 
 struct world {
@@ -88,6 +90,7 @@ struct world {
   atomic_uint_least64_t next_seed;
   uint64_t end_seed;
   struct totals totals;
+  atomic_int constraints; /* that are not released */
   pthread_mutex_t mutex;
   struct kj_error failure; /* the first, under the mutex */
   atomic_bool failed;
@@ -186,17 +189,30 @@ static void draw_request(struct schedule_draw *schedule, uint32_t index) {
   draw->request.ignore_cache = one_in(random, 8);
   draw->request.score_prompt = one_in(random, 8);
   draw_sampling(random, draw);
+  draw->constrained = one_in(random, 4);
   if (one_in(random, 7)) draw->cancel_after = 1 + below(random, 12);
   if (one_in(random, 9)) draw->cancel_prefilled = 1 + below(random, draw->prompt_count);
   draw->life = index * schedule->lives / schedule->count;
   draw->arrives_at = one_in(random, 2) ? 0 : below(random, 100);
 }
 
+/* Submits it, with a constraint of its own where it has one. */
+static int submit(struct world *world, const struct draw *draw, struct thread_client *client,
+                  struct thread_cluster *cluster, struct request request, struct kj_error *error) {
+  if (draw->constrained) {
+    request.constraint = counted_constraint_create(END_TOKEN, &world->constraints);
+    if (!request.constraint) return kj_fail_memory(error, "a constraint");
+  }
+  int code = thread_client_submit(client, cluster, request, error);
+  if (code) token_constraint_release(request.constraint);
+  return code;
+}
+
 /* Alone: one place, nothing taken from the cache. Lanes take turns. */
 static int run_alone(struct world *world, struct draw *draw, struct kj_error *error) {
   struct request request = draw->request;
   request.ignore_cache = true;
-  int code = thread_client_submit(&draw->lone, &world->lone, request, error);
+  int code = submit(world, draw, &draw->lone, &world->lone, request, error);
   if (code) return code;
   pthread_mutex_lock(&world->lone.mutex);
   while (!draw->lone.finals && thread_cluster_wait(&world->lone)) continue;
@@ -220,8 +236,8 @@ static int lose_node(struct schedule_draw *schedule, struct thread_cluster *clus
 }
 
 /* Submits the life's requests as they come and waits for the last event of each. */
-static int run_life(struct schedule_draw *schedule, struct thread_cluster *cluster, unsigned life,
-                    struct totals *totals, struct kj_error *error) {
+static int run_life(struct world *world, struct schedule_draw *schedule, struct thread_cluster *cluster, unsigned life,
+                    struct kj_error *error) {
   uint32_t next = 0, lost = schedule->lost_at;
   int code = 0;
   pthread_mutex_lock(&cluster->mutex);
@@ -230,7 +246,7 @@ static int run_life(struct schedule_draw *schedule, struct thread_cluster *clust
     struct draw *draw = next < schedule->count ? &schedule->draws[next] : NULL;
     if (lost > 0 && cluster->active > 0 && cluster->events >= lost) {
       lost = 0;
-      totals->losses++;
+      world->totals.losses++;
       pthread_mutex_unlock(&cluster->mutex);
       code = lose_node(schedule, cluster, error);
       pthread_mutex_lock(&cluster->mutex);
@@ -238,7 +254,7 @@ static int run_life(struct schedule_draw *schedule, struct thread_cluster *clust
       pthread_mutex_unlock(&cluster->mutex);
       draw->crowded.cancel_after = draw->cancel_after;
       draw->crowded.cancel_prefilled = draw->cancel_prefilled;
-      code = thread_client_submit(&draw->crowded, cluster, draw->request, error);
+      code = submit(world, draw, &draw->crowded, cluster, draw->request, error);
       next++;
       pthread_mutex_lock(&cluster->mutex);
     } else if (!draw && cluster->active == 0) {
@@ -320,7 +336,7 @@ static int run_cluster(struct world *world, struct schedule_draw *schedule, unsi
                                                       .kv_disk = schedule->disk ? disks[i + 1] : NULL};
   int code = thread_cluster_start(cluster, options, schedule->nodes, error);
   if (!code) {
-    code = run_life(schedule, cluster, life, &world->totals, error);
+    code = run_life(world, schedule, cluster, life, error);
     if (!code) code = check_idle(cluster, &world->totals, error);
     struct kj_error late;
     if (thread_cluster_stop(cluster, &late) && !code) code = kj_fail(error, late.code, "%.900s", late.message);
@@ -341,6 +357,7 @@ static void count(struct totals *totals, const struct schedule_draw *schedule) {
     totals->drafted += client->drafted;
     totals->accepted += client->accepted;
     totals->scored += client->scored;
+    if (schedule->draws[i].constrained) totals->constrained += client->count;
     totals->cancelled += client->finish == FINISH_CANCELLED;
   }
 }
@@ -398,6 +415,7 @@ static struct world *open_world(uint64_t first, uint64_t end) {
 
 static void close_world(struct world *world) {
   assert_int_equal(thread_cluster_stop(&world->lone, NULL), 0);
+  assert_int_equal(world->constraints, 0);
   pthread_mutex_destroy(&world->mutex);
   directory_remove(&world->directory);
   free(world);
@@ -426,7 +444,7 @@ static void test_exact_under_any_schedule(void **state) {
   const struct totals *totals = &world->totals;
   if (!only_seed) {
     assert_int_equal(totals->schedules, SCHEDULES);
-    assert_true(totals->cancelled > 0 && totals->losses > 0 && totals->scored > 0);
+    assert_true(totals->cancelled > 0 && totals->losses > 0 && totals->scored > 0 && totals->constrained > 0);
     assert_true(totals->cached > 0 && totals->restored > 0 && totals->accepted > 0 && totals->overlapped > 0);
   }
   close_world(world);

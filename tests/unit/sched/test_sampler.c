@@ -340,6 +340,53 @@ static void test_draws_depend_on_seed_and_position_alone(void **state) {
   sampler_destroy(other);
 }
 
+/* Whatever penalties and biases say, what is drawn is allowed, and its log-probability is the model's own. */
+static void test_only_allowed_tokens_are_drawn(void **state) {
+  uint64_t random = 11;
+  uint32_t changed = 0;
+  for (int round = 0; round < 400; round++) {
+    struct sample_case sample = random_case(&random), alone;
+    uint64_t allowed[(VOCABULARY + 63) / 64] = {0};
+    for (uint32_t i = 0; i < VOCABULARY; i++)
+      if (random_bits(&random) % 8 == 0 || i == VOCABULARY / 2) allowed[i / 64] |= (uint64_t)1 << i % 64;
+    sample.sampling.bias = sample.bias;
+    sample.sampling.top_logprobs = 1;
+    for (size_t i = 0; i < sample.sampling.bias_count; i++) sample.bias[i].bias = 1000;
+    alone = sample;
+    alone.sampling = plain;
+    alone.sampling.top_logprobs = 1;
+    struct sampled free = draw(*state, &sample, 1);
+    sample.sampling.allowed = allowed;
+    struct sampled sampled = draw(*state, &sample, 1);
+    assert_true(allowed[sampled.token / 64] >> sampled.token % 64 & 1);
+    changed += sampled.token != free.token;
+    struct logit_bias only = {sampled.token, 1e9f};
+    alone.sampling.bias = &only;
+    alone.sampling.bias_count = 1;
+    struct sampled forced = draw(*state, &alone, 1);
+    assert_int_equal(forced.token, sampled.token);
+    assert_memory_equal(&forced.logprob, &sampled.logprob, sizeof forced.logprob);
+    assert_int_equal(forced.top[0].token, sampled.top[0].token);
+  }
+  assert_true(changed > 100);
+}
+
+/* The model thinks everything impossible that is allowed. */
+static void test_an_impossible_token_that_is_allowed(void **state) {
+  (void)state;
+  struct sampler *sampler;
+  assert_int_equal(sampler_create(&sampler, 5, NULL), 0);
+  float logits[] = {1, -INFINITY, 0.5f, NAN, 2};
+  uint64_t allowed = 1 << 3 | 1 << 1;
+  struct sampling sampling = plain;
+  struct sampled sampled;
+  uint32_t token = 0;
+  sampling.allowed = &allowed;
+  sampler_draw(sampler, &sampling, &token, 1, 1, logits, &sampled);
+  assert_int_equal(sampled.token, 1);
+  sampler_destroy(sampler);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_draws_follow_the_distribution),
@@ -352,6 +399,8 @@ int main(void) {
       cmocka_unit_test(test_logprobs_are_the_models_own),
       cmocka_unit_test(test_logprobs_of_a_whole_vocabulary),
       cmocka_unit_test(test_draws_depend_on_seed_and_position_alone),
+      cmocka_unit_test(test_only_allowed_tokens_are_drawn),
+      cmocka_unit_test(test_an_impossible_token_that_is_allowed),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
