@@ -7,9 +7,24 @@
 #include "grammar/expression.h"
 #include "text/utf8.h"
 
-int grammar_builder_create(struct grammar_builder **builder, struct kj_error *error) {
-  *builder = calloc(1, sizeof **builder);
-  return *builder ? 0 : kj_fail_memory(error, "a grammar");
+enum { FIRST_CAPACITY = 32 };
+
+int grammar_builder_create(struct grammar_builder **result, struct kj_error *error) {
+  struct grammar_builder *builder = calloc(1, sizeof *builder);
+  *result = NULL;
+  if (!builder) return kj_fail_memory(error, "a grammar");
+  builder->expressions = calloc(FIRST_CAPACITY, sizeof *builder->expressions);
+  builder->parts = calloc(FIRST_CAPACITY, sizeof *builder->parts);
+  builder->ranges = calloc(FIRST_CAPACITY, sizeof *builder->ranges);
+  builder->bytes = calloc(FIRST_CAPACITY, 1);
+  builder->expression_capacity = builder->part_capacity = FIRST_CAPACITY;
+  builder->range_capacity = builder->byte_capacity = FIRST_CAPACITY;
+  if (!builder->expressions || !builder->parts || !builder->ranges || !builder->bytes) {
+    grammar_builder_free(builder);
+    return kj_fail_memory(error, "a grammar");
+  }
+  *result = builder;
+  return 0;
 }
 
 void grammar_builder_free(struct grammar_builder *builder) {

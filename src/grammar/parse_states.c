@@ -161,7 +161,10 @@ static bool begin(struct parse_states *states) {
   grow_slots(states, &states->state_slots, &states->state_slot_count, 0);
   grow_slots(states, &states->stack_slots, &states->stack_slot_count, 0);
   if (!states->state_slots || !states->stack_slots) return false;
-  if (!reserve(states, (void **)&states->stacks, 0, &states->stack_capacity, 1, sizeof *states->stacks)) return false;
+  if (!reserve(states, (void **)&states->stacks, 0, &states->stack_capacity, 1, sizeof *states->stacks) ||
+      !reserve(states, (void **)&states->configurations, 0, &states->configuration_capacity, 1,
+               sizeof *states->configurations))
+    return false;
   states->stacks[0] = (struct parse_stack){0};
   states->stack_count = 1;
   append_state(states, NULL, 0, false);
