@@ -72,6 +72,7 @@ function route() {
   byId("chat").hidden = cluster;
   byId("cluster").hidden = !cluster;
   byId("strip").hidden = cluster;
+  document.body.classList.toggle("wide-view", cluster);
   byId("settings-open").hidden = cluster;
   byId("model-label").hidden = cluster || byId("model").options.length < 2;
   for (const [tab, on] of [["tab-chat", !cluster], ["tab-cluster", cluster]]) {

@@ -3,7 +3,7 @@
 import { Chart } from "./chart.js";
 import { HISTORY } from "./cluster-feed.js";
 import { element, setText } from "./dom.js";
-import { duration, gigabytes, perSecond, percent, seconds, short } from "./units.js";
+import { bytesPerSecond, duration, gigabytes, perSecond, percent, seconds, short } from "./units.js";
 
 const BUSY_HISTORY = 60;
 
@@ -67,7 +67,7 @@ class StageCard {
       this.host, this.reason,
       element("div", { class: "figures" },
         row("Layers", this.layers), this.cells,
-        row("Memory", this.memory), this.memoryBar.root,
+        row("Peak memory", this.memory), this.memoryBar.root,
         row("Busy", this.busy), this.chart.root,
         row("Tokens", this.tokens)));
     this.root.style.setProperty("--stage", `var(--stage-${stage % 8})`);
@@ -94,7 +94,8 @@ class StageCard {
     setText(this.layers, state === "loading" ? `${range}, ${node.layers_warm} of ${node.layers} ready` : node.layers ? `${range} of ${total}` : "–");
     this.showCells(node, Math.min(total, 256));
     const { planned_memory_bytes: planned, peak_memory_bytes: peak } = node;
-    setText(this.memory, planned ? `${gigabytes(peak, planned)} of ${gigabytes(planned)} planned` : "–");
+    this.memory.title = "The most that the node has needed, of what was planned for it";
+    setText(this.memory, planned ? `${gigabytes(peak, planned)} of ${gigabytes(planned)}` : "–");
     this.memoryBar.show([peak / planned], `Memory: ${percent(peak / planned)} of what is planned`);
     setText(this.busy, node.connected ? percent(rates.busy) : "–");
     setText(this.tokens, node.connected ? perSecond(rates.tokens) : "–");
@@ -115,8 +116,8 @@ class LinkArrow {
     this.root.classList.toggle("flowing", flowing && node.connected);
     this.root.classList.toggle("cut", !node.connected);
     setText(this.latency, node.connected ? (node.round_trip_seconds > 0 ? seconds(node.round_trip_seconds) : "–") : "no link");
-    setText(this.rate, node.connected ? `${short(rates.sent + rates.received)}B/s`.replace(/(\d)B/, "$1 B") : "");
-    this.root.title = `Round trip between the lead and ${node.name}, and what its link with the lead carries`;
+    // Of what nodes send to each other the lead knows nothing.
+    setText(this.rate, node.connected && node.stage === 1 ? bytesPerSecond(rates.sent) : "");
   }
 }
 
@@ -141,9 +142,11 @@ export class ClusterView {
       saved: new Tile("Saved", { meter: ["used"], hint: "Prompt tokens taken from the prefix cache, and drafted tokens that the model confirmed" }),
     };
     this.ring = element("ol", { class: "ring" });
-    this.back = element("div", { class: "back", "aria-hidden": "true" }, element("span", { class: "flow" }), element("span", { class: "label" }, "hidden states return to the lead, which samples the tokens"));
+    this.backLabel = element("span", { class: "label" });
+    this.back = element("div", { class: "back" }, element("span", { class: "flow", "aria-hidden": "true" }), this.backLabel);
     this.split = element("div", { class: "split", role: "img" });
     this.ringTitle = element("h2");
+    this.ringNote = element("p", { class: "note" }, "Times are round trips between the lead and the node.");
     this.kv = bar("KV cache", "used", "cached");
     this.kvLegend = element("p", { class: "legend" });
     this.batches = element("div", { class: "batches", role: "img" });
@@ -153,7 +156,7 @@ export class ClusterView {
       element("header", {}, element("div", {}, this.title, this.facts), this.pill),
       this.alert,
       element("div", { class: "tiles" }, Object.values(this.tiles).map((tile) => tile.root)),
-      element("section", { class: "panel pipeline" }, this.ringTitle, this.split, element("div", { class: "track" }, this.ring, this.back)),
+      element("section", { class: "panel pipeline" }, element("header", {}, this.ringTitle, this.ringNote), this.split, element("div", { class: "track" }, this.ring, this.back)),
       element("div", { class: "pair" },
         element("section", { class: "panel" }, element("h2", {}, "KV cache"), this.kv.root, this.kvLegend),
         element("section", { class: "panel" }, element("h2", {}, "Micro-batches in the pipeline"), this.batches, this.batchText)),
@@ -224,10 +227,12 @@ export class ClusterView {
       });
       this.ring.replaceChildren(...nodes.flatMap((_, stage) => (stage ? [this.arrows[stage].root, this.cards[stage].root] : [this.cards[0].root])));
       this.split.replaceChildren(...this.parts);
-      this.back.hidden = nodes.length < 2;
+      this.back.hidden = this.ringNote.hidden = nodes.length < 2;
     }
     const flowing = status.micro_batches.in_flight > 0 || latest.completion + latest.prompt > 0;
     this.back.classList.toggle("flowing", flowing && status.state === "ready");
+    const returned = latest.nodes.at(-1).received;
+    setText(this.backLabel, `hidden states return to the lead, which samples the tokens${returned > 0 ? ` · ${bytesPerSecond(returned)}` : ""}`);
     setText(this.ringTitle, nodes.length === 1 ? `${total} layers on one node` : `${total} layers over ${nodes.length} nodes`);
     nodes.forEach((node, stage) => {
       const rates = latest.nodes[stage];

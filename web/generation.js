@@ -7,7 +7,7 @@ import { ApiError, chatChunks } from "./api.js";
 import { requestFor } from "./conversation.js";
 
 const RETRIES = 60;
-const SHORTEST = 100; // milliseconds from which a rate means something
+const SHORTEST = 30; // milliseconds from which a rate means something
 
 function addToolCall(node, { index = 0, id, function: called }) {
   node.toolCalls ??= [];

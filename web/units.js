@@ -19,6 +19,8 @@ export function seconds(value) {
   return value < 0.9995 ? `${Math.round(value * 1e3)} ms` : `${value.toFixed(value < 9.95 ? 2 : 1)} s`;
 }
 
+export const bytesPerSecond = (value) => `${short(value)}B/s`.replace(/(\d)B/, "$1 B");
+
 /** Bytes in the unit that suits `like`. */
 export function gigabytes(bytes, like = bytes) {
   const [size, unit] = like >= 1e9 ? [1e9, "GB"] : [1e6, "MB"];
