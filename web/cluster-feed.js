@@ -7,6 +7,12 @@ export const HISTORY = 60; // samples that charts go back
 
 const rate = (now, before, seconds) => (seconds > 0 ? Math.max(0, (now - before) / seconds) : 0);
 
+/** Is this node why the cluster is not complete? When one is lost all links are made anew, and the reason names it. */
+export function isLost(node, status) {
+  if (node.connected || !["recovering", "ready"].includes(status.state)) return false;
+  return status.reason.includes(node.name) || !status.nodes.some(({ name }) => name !== "lead" && status.reason.includes(name));
+}
+
 /** The mean of what was observed between two samples; null if nothing was. */
 function mean(now, before) {
   const count = now.count - (before?.count ?? 0);
@@ -18,6 +24,7 @@ export class ClusterFeed {
     this.listeners = new Set();
     this.samples = []; // of one run of the lead, oldest first
     this.events = []; // {time, text, kind}, newest first
+    this.lost = new Set(); // names of nodes
     this.status = null;
     this.problem = null; // ApiError while there is no answer
     document.addEventListener("visibilitychange", () => this.poll());
@@ -69,11 +76,13 @@ export class ClusterFeed {
       if (status.state !== "ready") this.note(`The cluster is ${status.state}`);
       return;
     }
-    status.nodes.forEach((node, stage) => {
-      const was = before.nodes[stage].connected;
-      if (was && !node.connected) this.note(`Node ${node.name} is away${status.reason ? `: ${status.reason}` : ""}`, "bad");
-      if (!was && node.connected) this.note(`Node ${node.name} is there`, "good");
-    });
+    for (const node of status.nodes) {
+      if (isLost(node, status) && !this.lost.has(node.name)) {
+        this.lost.add(node.name);
+        this.note(`Node ${node.name} is away${status.reason ? `: ${status.reason}` : ""}`, "bad");
+      }
+      if (node.connected && this.lost.delete(node.name)) this.note(`Node ${node.name} is there again`, "good");
+    }
     if (before.state !== status.state) {
       this.note(status.state === "ready" ? `Ready, epoch ${status.epoch}` : `The cluster is ${status.state}`, status.state === "ready" ? "good" : "");
     }

@@ -1,7 +1,7 @@
 // The cluster as one sees it work: the ring of stages with their layers, memory and links, the KV cache, the queue.
 
 import { Chart } from "./chart.js";
-import { HISTORY } from "./cluster-feed.js";
+import { HISTORY, isLost } from "./cluster-feed.js";
 import { element, setText } from "./dom.js";
 import { bytesPerSecond, duration, gigabytes, perSecond, percent, seconds, short } from "./units.js";
 
@@ -40,12 +40,12 @@ class Tile {
 
 /** What a node is doing, in a word; its card has that as a class. */
 function stateOf(node, status) {
-  if (!node.connected) return status.state === "connecting" ? "awaited" : "away";
+  if (!node.connected) return status.state === "connecting" ? "awaited" : isLost(node, status) ? "away" : "joining";
   if (node.layers_warm < node.layers && status.state === "loading") return "loading";
   return node.busy > 0.02 ? "working" : "idle";
 }
 
-const WORDS = { awaited: "not there yet", away: "away", loading: "loading", working: "working", idle: "idle" };
+const WORDS = { awaited: "not there yet", away: "away", joining: "joins again", loading: "loading", working: "working", idle: "idle" };
 
 const row = (name, value) => element("p", {}, element("span", { class: "name" }, name), value);
 
@@ -74,11 +74,13 @@ class StageCard {
   }
 
   /** One cell for each layer of the model; the node's own are coloured as they become ready. */
-  showCells(node, total) {
+  showCells(node, total, loading) {
     if (this.cells.children.length !== total) this.cells.replaceChildren(...Array.from({ length: total }, () => element("i")));
+    // Nodes that wait for a lost one keep their layers, though they have to report them anew.
+    const warm = loading ? node.layers_warm : node.layers;
     [...this.cells.children].forEach((cell, layer) => {
       const own = layer >= node.first_layer && layer < node.first_layer + node.layers;
-      const kind = own ? (layer < node.first_layer + node.layers_warm ? "own warm" : "own") : "";
+      const kind = own ? (layer < node.first_layer + warm ? "own warm" : "own") : "";
       if (cell.className !== kind) cell.className = kind;
     });
   }
@@ -92,14 +94,14 @@ class StageCard {
     const last = node.first_layer + node.layers - 1;
     const range = node.layers ? `${node.first_layer}–${last}` : "none";
     setText(this.layers, state === "loading" ? `${range}, ${node.layers_warm} of ${node.layers} ready` : node.layers ? `${range} of ${total}` : "–");
-    this.showCells(node, Math.min(total, 256));
+    this.showCells(node, Math.min(total, 256), state === "loading" || state === "awaited");
     const { planned_memory_bytes: planned, peak_memory_bytes: peak } = node;
     this.memory.title = "The most that the node has needed, of what was planned for it";
     setText(this.memory, planned ? `${gigabytes(peak, planned)} of ${gigabytes(planned)}` : "–");
     this.memoryBar.show([peak / planned], `Memory: ${percent(peak / planned)} of what is planned`);
     setText(this.busy, node.connected ? percent(rates.busy) : "–");
     setText(this.tokens, node.connected ? perSecond(rates.tokens) : "–");
-    setText(this.reason, state === "away" ? status.reason || "The link to this node is down." : state === "awaited" ? status.reason : "");
+    setText(this.reason, state === "away" ? status.reason || "The link to this node is down." : "");
     this.chart.show(series);
   }
 }

@@ -422,6 +422,15 @@ def test_a_key_is_asked_for(open_page, tmp_path):
         assert "the-right-key" not in pathlib.Path(download.value.path()).read_text()
 
 
+def test_the_page_can_be_left_out(cluster):
+    lead = cluster.lead([], "--no-page")
+    assert lead.get("/")[0] == 404
+    assert json.loads(lead.get("/cluster")[2])["state"] in ("connecting", "loading", "ready")
+    lead.wait_ready()
+    status = json.loads(lead.get("/cluster")[2])
+    assert (status["state"], status["models"], status["nodes"][0]["layers"]) == ("ready", ["kaiju-mini"], 12)
+
+
 def test_C4_the_page_shows_a_node_that_dies_and_comes_back(cluster, open_page):
     node = cluster.node()
     lead = cluster.lead([node], "--parallel", 2, "--split", "8,4").wait_ready()
