@@ -347,20 +347,17 @@ static void check_rules(struct parser *parser) {
   if (first) fail_at(parser, first->used_at, KJ_INVALID, "this rule is used and not defined");
 }
 
-int gbnf_compile(const char *text, size_t length, struct grammar **grammar, struct kj_error *error) {
-  struct parser parser = {.text = text, .length = length};
+grammar_expression gbnf_expression(struct grammar_builder *builder, const char *text, size_t length) {
+  struct parser parser = {.builder = builder, .text = text, .length = length};
   grammar_expression root = UINT32_MAX;
   size_t offset;
-  *grammar = NULL;
   if (length > GBNF_MAX_LENGTH)
-    return kj_fail(error, KJ_UNSUPPORTED, "a grammar of %zu bytes is longer than %d, the most", length,
-                   (int)GBNF_MAX_LENGTH);
+    return grammar_fail(builder, KJ_UNSUPPORTED, "a grammar of %zu bytes is longer than %d, the most", length,
+                        (int)GBNF_MAX_LENGTH);
   if (!utf8_valid(text, length, &offset))
-    return kj_fail(error, KJ_INVALID, "the grammar is not UTF-8 at byte %zu", offset);
-  int code = grammar_builder_create(&parser.builder, error);
-  if (code) return code;
+    return grammar_fail(builder, KJ_INVALID, "the grammar is not UTF-8 at byte %zu", offset);
   skip_space(&parser, true);
-  while (parser.at < length && !grammar_failed(parser.builder)) {
+  while (parser.at < length && !grammar_failed(builder)) {
     if (!peek(&parser)) fail(&parser, KJ_INVALID, "a NUL character");
     read_rule(&parser);
     skip_space(&parser, true);
@@ -371,9 +368,17 @@ int gbnf_compile(const char *text, size_t length, struct grammar **grammar, stru
     if (rule->name) root = rule->expression;
   }
   if (root == UINT32_MAX) fail(&parser, KJ_INVALID, "the grammar has no rule \"root\"");
-  code = grammar_finish(parser.builder, root, grammar, error);
   free(parser.rules);
   part_list_free(&parser.parts);
-  grammar_builder_free(parser.builder);
+  return root;
+}
+
+int gbnf_compile(const char *text, size_t length, struct grammar **grammar, struct kj_error *error) {
+  struct grammar_builder *builder = NULL;
+  *grammar = NULL;
+  int code = grammar_builder_create(&builder, error);
+  if (code) return code;
+  code = grammar_finish(builder, gbnf_expression(builder, text, length), grammar, error);
+  grammar_builder_free(builder);
   return code;
 }

@@ -17,5 +17,7 @@ enum { GBNF_MAX_LENGTH = 1 << 20 }; /* bytes */
 /* `text` is UTF-8 of `length` bytes. KJ_INVALID with "line L, column C: …" (columns in characters, from 1);
  * KJ_UNSUPPORTED for what is named above. */
 int gbnf_compile(const char *text, size_t length, struct grammar **grammar, struct kj_error *error);
+/* The same as a part of a larger grammar; what is wrong is the builder's failure. */
+grammar_expression gbnf_expression(struct grammar_builder *builder, const char *text, size_t length);
 
 #endif

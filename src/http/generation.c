@@ -197,8 +197,14 @@ static int submit(struct choice_run *run, const struct token_list *tokens, struc
                                    .sampling = request->sampling,
                                    .on_event = mailbox_on_event,
                                    .context = mailbox};
+  if (request->masks && constraint_create(&engine_request.constraint, request->masks, &cause)) {
+    mailbox_not_submitted(mailbox);
+    mailbox_close(mailbox);
+    return api_fail_from(error, &cause);
+  }
   engine_request.sampling.seed = choice_seed(request->sampling.seed, run->index % request->choices);
   if (engine_submit(service->engine, &engine_request, &run->engine_id, &cause)) {
+    token_constraint_release(engine_request.constraint);
     mailbox_not_submitted(mailbox);
     mailbox_close(mailbox);
     api_fail_from(error, &cause);

@@ -184,11 +184,31 @@ static int parse(struct completion_request **request, const struct preparer_opti
   return completion_request_parse(request, preparation->endpoint, body, length, options->config, &preparation->error);
 }
 
+/* Thoughts come before what is constrained. */
+static enum thought_place thought_of(const struct completion_request *request) {
+  if (request->thought == REQUEST_THINKS) return THOUGHT_HAS_BEGUN;
+  return request->thought == REQUEST_MAY_THINK ? THOUGHT_MAY_BE : THOUGHT_NONE;
+}
+
+static int compile_constraint(const struct preparer_options *options, struct preparation *preparation,
+                              struct completion_request *request) {
+  struct constraint_setting setting = {.tools = request->tools,
+                                       .tool_form = options->tool_form,
+                                       .only_one_call = request->only_one_call,
+                                       .thought = thought_of(request)};
+  if (request->constraint.kind == CONSTRAINT_NONE || request->only_echo) return 0;
+  if (!options->constraints)
+    return api_fail(&preparation->error, 400, "unsupported", request->constraint.path,
+                    "'%s': answers cannot be constrained here", request->constraint.path);
+  return constraint_compile(options->constraints, &request->constraint, &setting, &request->masks, &preparation->error);
+}
+
 void prepare(const struct preparer_options *options, struct preparation *preparation) {
   struct completion_request *request = NULL;
   if (parse(&request, options, preparation)) return;
   int failed = prepare_prompts(options, preparation, request);
   if (!failed) failed = compile_tools(options, preparation, request);
+  if (!failed) failed = compile_constraint(options, preparation, request);
   if (!failed && !request->has_seed && getentropy(&request->sampling.seed, sizeof request->sampling.seed) != 0)
     failed = api_fail(&preparation->error, 500, "internal_error", NULL, "no random seed could be drawn");
   if (failed) {

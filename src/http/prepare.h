@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "http/constraint_compiler.h"
 #include "http/prompt_lines.h"
 #include "http/request.h"
 #include "http/response_store.h"
@@ -24,6 +25,7 @@ struct preparer_options {
   bool thinks;                              /* the template tells thoughts from answers */
   const struct prompt_lines *dropped_lines; /* of system messages, or NULL */
   struct response_store *responses;         /* what /v1/responses goes on from, or NULL */
+  struct constraint_compiler *constraints;  /* NULL: none can be kept */
   const struct config *config;
   uint32_t context;            /* tokens of a sequence at most */
   void (*wake)(void *context); /* called from the preparer's thread when a preparation is done */

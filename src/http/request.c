@@ -14,6 +14,7 @@ void completion_request_drop_prompt(struct completion_request *request) {
   json_decref(request->messages);
   json_decref(request->tools);
   json_decref(request->template_variables);
+  output_constraint_free(&request->constraint);
   free(request->suffix);
   free(request->continuation);
   request->continuation = NULL;
@@ -39,6 +40,7 @@ void completion_request_free(struct completion_request *request) {
   free(request->model);
   json_decref(request->mirror);
   tool_schemas_free(request->tool_schemas);
+  grammar_masks_release(request->masks);
   free(request);
 }
 
@@ -115,16 +117,6 @@ static void parse_stream(struct fields *fields, struct completion_request *reque
 
 /* Fields that would change the answer in a way that is not implemented. */
 static void refuse_unsupported(struct fields *fields) {
-  const json_t *format = field_value(fields, "response_format", JSON_OBJECT, "an object");
-  const char *type = json_string_value(json_object_get(format, "type"));
-  if (format && (!type || strcmp(type, "text") != 0))
-    field_fail(fields, "unsupported", "response_format",
-               "'response_format' of a type other than 'text' is not supported");
-  const json_t *choice = field_any(fields, "tool_choice");
-  const char *mode = json_string_value(choice);
-  if (choice && !(mode && (strcmp(mode, "auto") == 0 || strcmp(mode, "none") == 0)))
-    field_fail(fields, "unsupported", "tool_choice",
-               "'tool_choice' must be 'auto' or 'none': that the model calls a tool cannot be enforced");
   if (field_any(fields, "functions") || field_any(fields, "function_call"))
     field_fail(fields, "unsupported", "functions", "'functions' and 'function_call' are not supported: use 'tools'");
 }
@@ -179,6 +171,10 @@ static void parse_chat(struct fields *fields, struct completion_request *request
     request->tools = json_incref((json_t *)tools);
   request->template_variables = template_variables(fields, variables);
   take_continuation(fields, request);
+  constraint_fields_parse(fields, true, request->tools, &request->constraint);
+  if (request->continuation && request->constraint.kind != CONSTRAINT_NONE)
+    field_fail(fields, "invalid_value", "continue_final_message",
+               "an answer that has begun cannot be constrained: leave out the assistant's last message");
 }
 
 static void check_choices(struct fields *fields, const struct completion_request *request) {
@@ -204,10 +200,12 @@ int completion_request_from(struct completion_request **result, enum completion_
   parse_length(&fields, request);
   parse_logprobs(&fields, request);
   parse_stop(&fields, request);
-  if (endpoint == ENDPOINT_COMPLETIONS)
+  if (endpoint == ENDPOINT_COMPLETIONS) {
     prompt_fields_parse(&fields, request, config->vocabulary);
-  else
+    constraint_fields_parse(&fields, false, NULL, &request->constraint);
+  } else {
     parse_chat(&fields, request);
+  }
   check_choices(&fields, request);
   if (fields.failed) {
     completion_request_free(request);

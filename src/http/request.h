@@ -11,7 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "grammar/constraint.h"
 #include "http/api_error.h"
+#include "http/constraint_fields.h"
 #include "model/config.h"
 #include "sched/sampler.h"
 #include "text/tool_form.h"
@@ -45,7 +47,9 @@ struct completion_request {
   struct sampling sampling; /* owns its bias */
   char *stops[REQUEST_MAX_STOPS];
   size_t stop_count;
-  json_t *mirror; /* fields that the API's answer repeats, an object; or NULL */
+  struct output_constraint constraint; /* what the answer must be */
+  struct grammar_masks *masks;         /* the same compiled, by http/prepare.h; or NULL */
+  json_t *mirror;                      /* fields that the API's answer repeats, an object; or NULL */
 
   /* All but ENDPOINT_COMPLETIONS */
   json_t *messages;           /* as messages_check returns them */

@@ -43,6 +43,7 @@ struct http_server {
   struct metrics metrics;
   struct router router;
   struct generation_service generations;
+  struct constraint_compiler *constraints; /* the preparer's */
 };
 
 static void set_limits(struct http_limits *limits) {
@@ -279,6 +280,7 @@ static void release(struct http_server *server) {
     if (server->listeners[i]) evconnlistener_free(server->listeners[i]);
   connections_destroy(server->connections); /* whose owners may leave the preparer */
   preparer_destroy(server->generations.preparer);
+  constraint_compiler_destroy(server->constraints);
   mailbox_queue_destroy(server->generations.mailboxes);
   if (server->on_wakeup) event_free(server->on_wakeup);
   if (server->timer) event_free(server->timer);
@@ -305,7 +307,9 @@ static int start_threads(struct http_server *server, const struct http_options *
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  int result = preparer_create(&server->generations.preparer, &preparer, error);
+  int result = constraint_compiler_create(&server->constraints, options->tokenizer, preparer.config, error);
+  preparer.constraints = server->constraints;
+  if (!result) result = preparer_create(&server->generations.preparer, &preparer, error);
   if (!result && pthread_create(&server->thread, NULL, run, server) != 0)
     result = kj_fail(error, KJ_IO, "http: cannot start a thread");
   pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -93,13 +93,6 @@ def test_t6_without_tools_a_call_is_text(lead):
         assert choice.finish_reason == "length"
 
 
-def test_t6_what_cannot_be_enforced_is_refused(lead):
-    for choice in ("required", {"type": "function", "function": {"name": "add"}}):
-        with pytest.raises(openai.BadRequestError) as refusal:
-            ask(lead, "x", tool_choice=choice)
-        assert refusal.value.param == "tool_choice" and refusal.value.code == "unsupported"
-
-
 def test_t5_t7_ten_turns_of_calls_and_results_stay_in_the_cache(lead):
     messages, before, called = [], None, 0
     for turn in range(10):

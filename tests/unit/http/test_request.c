@@ -450,7 +450,12 @@ static void h13_wrong_types_and_missing_fields(void **state) {
       {"\"tools\":[{\"type\":\"function\",\"function\":{}}]", "tools[0].function.name"},
       {"\"tool_choice\":\"required\"", "tool_choice"},
       {"\"tool_choice\":{\"type\":\"function\"}", "tool_choice"},
-      {"\"response_format\":{\"type\":\"json_object\"}", "response_format"},
+      {"\"response_format\":{\"type\":\"yaml\"}", "response_format.type"},
+      {"\"response_format\":{\"type\":\"json_schema\"}", "response_format.json_schema.schema"},
+      {"\"response_format\":{\"type\":\"json_object\"},\"grammar\":\"root ::= x\"", "grammar"},
+      {"\"json_schema\":{},\"response_format\":{\"type\":\"json_object\"}", "json_schema"},
+      {"\"json_schema\":5", "json_schema"},
+      {"\"grammar\":{}", "grammar"},
       {"\"chat_template_kwargs\":[]", "chat_template_kwargs"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

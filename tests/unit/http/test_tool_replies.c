@@ -192,20 +192,43 @@ static void t6_calls_are_read_only_where_tools_are_offered(void **state) {
   expect(*state, CALL(5), automatic, result(NULL, "tool_calls", 1, (const char *[]){ARGUMENTS(5)}));
 }
 
-static void t6_what_cannot_be_enforced_is_refused(void **state) {
-  static const char *const CHOICES[] = {"\"required\"", "{\"type\":\"function\",\"function\":{\"name\":\"add\"}}",
-                                        "{\"type\":\"auto\"}", "7"};
+static void t6_a_call_that_is_wanted(void **state) {
+  static const char *const CHOICES[] = {"\"required\"", "{\"type\":\"function\",\"function\":{\"name\":\"add\"}}"};
   for (size_t i = 0; i < sizeof CHOICES / sizeof *CHOICES; i++) {
     char fields[512];
     snprintf(fields, sizeof fields, "%s,\"tool_choice\":%s", TOOLS, CHOICES[i]);
+    expect(*state, CALL(5), fields, result(NULL, "tool_calls", 1, (const char *[]){ARGUMENTS(5)}));
+  }
+}
+
+static void t6_what_cannot_be_enforced_is_refused(void **state) {
+  static const struct {
+    const char *choice, *param;
+  } CASES[] = {{"{\"type\":\"auto\"}", "tool_choice.function.name"},
+               {"{\"type\":\"function\",\"function\":{\"name\":\"ad\"}}", "tool_choice.function.name"},
+               {"7", "tool_choice"}};
+  for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+    char fields[512];
+    snprintf(fields, sizeof fields, "%s,\"tool_choice\":%s", TOOLS, CASES[i].choice);
     struct http_reply reply = post(*state, fields);
     json_t *answer = http_reply_json(&reply), *error = json_object_get(answer, "error");
     assert_int_equal(reply.status, 400);
-    assert_string_equal(json_string_value(json_object_get(error, "param")), "tool_choice");
-    assert_string_equal(json_string_value(json_object_get(error, "code")), "unsupported");
+    assert_string_equal(json_string_value(json_object_get(error, "param")), CASES[i].param);
     json_decref(answer);
     http_reply_free(&reply);
   }
+}
+
+static void t6_a_template_without_calls_cannot_make_them(void **state) {
+  char fields[512];
+  snprintf(fields, sizeof fields, "%s,\"tool_choice\":\"required\"", TOOLS);
+  struct http_reply reply = post(*state, fields);
+  json_t *answer = http_reply_json(&reply), *error = json_object_get(answer, "error");
+  assert_int_equal(reply.status, 400);
+  assert_string_equal(json_string_value(json_object_get(error, "param")), "tool_choice");
+  assert_string_equal(json_string_value(json_object_get(error, "code")), "unsupported");
+  json_decref(answer);
+  http_reply_free(&reply);
 }
 
 static void one_call_is_enough_without_parallel_calls(void **state) {
@@ -321,7 +344,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(t3_two_calls, start, stop),
       cmocka_unit_test_setup_teardown(t4_a_value_of_another_type, start, stop),
       cmocka_unit_test_setup_teardown(t6_calls_are_read_only_where_tools_are_offered, start, stop),
+      cmocka_unit_test_setup_teardown(t6_a_call_that_is_wanted, start, stop),
       cmocka_unit_test_setup_teardown(t6_what_cannot_be_enforced_is_refused, start, stop),
+      cmocka_unit_test_setup_teardown(t6_a_template_without_calls_cannot_make_them, start_shipped, stop),
       cmocka_unit_test_setup_teardown(one_call_is_enough_without_parallel_calls, start, stop),
       cmocka_unit_test_setup_teardown(a_call_that_the_limit_cuts_is_no_json, start, stop),
       cmocka_unit_test_setup_teardown(a_stop_string_in_a_call_cuts_it, start, stop),
