@@ -18,9 +18,11 @@ struct told {
 static json_t *usage_json(const struct answer *answer) {
   struct answer_usage usage = answer_usage(answer);
   /* Anthropic counts the tokens of the prompt that came from the cache beside the others. */
-  return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", (json_int_t)(usage.prompt_tokens - usage.cached_tokens),
-                   "cache_creation_input_tokens", (json_int_t)0, "cache_read_input_tokens",
-                   (json_int_t)usage.cached_tokens, "output_tokens", (json_int_t)usage.completion_tokens);
+  return json_pack("{s:I, s:I, s:I, s:I, s:{s:I}}", "input_tokens",
+                   (json_int_t)(usage.prompt_tokens - usage.cached_tokens), "cache_creation_input_tokens",
+                   (json_int_t)0, "cache_read_input_tokens", (json_int_t)usage.cached_tokens, "output_tokens",
+                   (json_int_t)usage.completion_tokens, "output_tokens_details", "thinking_tokens",
+                   (json_int_t)usage.thought_tokens);
 }
 
 static const char *stop_reason(const struct answer *answer) {

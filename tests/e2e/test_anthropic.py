@@ -130,6 +130,7 @@ def test_h18_a_tool_loop(client, lead):
         assert thought.thinking == "I need the weather." and thought.signature and text.text == "I look it up."
         assert (bern.name, bern.input) == ("get_weather", {"city": "Bern"})
         assert (zurich.name, zurich.input) == ("get_weather", {"city": "Zürich \"HB\"", "days": 2})
+        assert 3 < answer.usage.output_tokens_details.thinking_tokens < answer.usage.output_tokens
         assert bern.id.startswith("toolu_") and bern.id != zurich.id
     messages += [
         {"role": "assistant", "content": streamed.content},

@@ -37,7 +37,7 @@ static struct completion_request request_for(const struct script *script) {
 }
 
 static void begin(struct answer *answer, struct choice *choice, const struct completion_request *request) {
-  *choice = (struct choice){.usage = {.completion_tokens = 100}};
+  *choice = (struct choice){.usage = {.completion_tokens = 100, .thought_tokens = 7}};
   choice->usage.prompt_tokens = 50;
   assert_int_equal(reply_create(&choice->reply, request), 0);
   *answer = (struct answer){.dialect = &anthropic_dialect,
@@ -219,9 +219,10 @@ static void expect(const struct script *script, const char *expected) {
   json_t *wanted = json_loads(expected, JSON_ALLOW_NUL, &problem), *message = whole_message(script);
   if (!wanted) fail_msg("%s: %s", expected, problem.text);
   json_object_update_new(
-      wanted, json_pack("{s:s, s:s, s:s, s:s, s:{s:i, s:i, s:i, s:i}}", "id", "msg_1", "type", "message", "role",
-                        "assistant", "model", "org/mini", "usage", "input_tokens", 20, "cache_creation_input_tokens", 0,
-                        "cache_read_input_tokens", 30, "output_tokens", 100));
+      wanted,
+      json_pack("{s:s, s:s, s:s, s:s, s:{s:i, s:i, s:i, s:i, s:{s:i}}}", "id", "msg_1", "type", "message", "role",
+                "assistant", "model", "org/mini", "usage", "input_tokens", 20, "cache_creation_input_tokens", 0,
+                "cache_read_input_tokens", 30, "output_tokens", 100, "output_tokens_details", "thinking_tokens", 7));
   if (!json_equal(message, wanted)) fail_msg("%s\nand not %s", json_dumps(message, 0), json_dumps(wanted, 0));
   size_t length = strlen(script->text);
   for (size_t cut = 1; cut <= length + 1; cut++) {
