@@ -5,7 +5,7 @@ BUILD ?= build
 CMAKE_FLAGS ?= -DKAIJU_TESTS=OFF
 PREFIX ?= /usr/local
 
-.PHONY: all dependencies demo test install format tidy asan fuzz bench bench-context bench-peers bench-pipeline clean
+.PHONY: all dependencies demo test install format tidy asan fuzz bench bench-context bench-grammar bench-peers bench-pipeline clean
 
 all: dependencies
 	cmake -S . -B $(BUILD) -G Ninja $(CMAKE_FLAGS)
@@ -50,6 +50,10 @@ bench: all
 bench-context: all
 	[ -f $(BUILD)/bench/30b-8/config.json ] || $(BUILD)/kaiju synth qwen3-coder-30b $(BUILD)/bench/30b-8 --layers 8
 	bench/context.py $(BUILD)/kaiju $(BUILD)/bench/30b-8
+
+# What the mask of a step costs under constrained output, for grammars, schemas and tool calls.
+bench-grammar: all
+	bench/grammar.sh $(BUILD)
 
 # Kaiju, llama.cpp and mlx-lm on the same weights, in turn; PEERS are options of bench/peers/run.py. Started again, it
 # goes on where it was.

@@ -21,7 +21,7 @@
 #include "text/text_file.h"
 #include "text/tokenizer.h"
 
-enum { FILE_LIMIT = 1 << 20, COLD_STEPS = 300 };
+enum { FILE_LIMIT = 1 << 20, COLD_STEPS = 300, RANDOM_WALKS = 4, RANDOM_STEPS = 100 };
 
 struct bench {
   const char *corpus, *only;
@@ -116,6 +116,33 @@ static void walk_cold(const struct bench *bench, struct grammar *grammar, const 
   }
 }
 
+/* Tokens drawn from all that are allowed: texts that nobody would write, with masks that know nothing at the beginning.
+ */
+static void walk_randomly(const struct bench *bench, struct grammar *grammar, struct sample *sample) {
+  uint64_t random = 1;
+  for (int walk = 0; walk < RANDOM_WALKS; walk++) {
+    struct grammar_masks *masks = masks_of(bench, grammar);
+    struct token_constraint *constraint;
+    struct kj_error error;
+    if (constraint_create(&constraint, masks, &error)) fail("constraint", &error);
+    for (int step = 0; step < RANDOM_STEPS; step++) {
+      const uint64_t *bits;
+      double begin = now();
+      if (constraint->operations->allowed(constraint, bench->size, &bits, &error)) fail("random walk", &error);
+      double seconds = now() - begin;
+      random = random * 6364136223846793005u + 1442695040888963407u;
+      uint32_t token = (uint32_t)((random >> 33) % bench->size);
+      for (uint32_t i = 0; i < bench->size && (token == bench->end || !(bits[token / 64] >> token % 64 & 1)); i++)
+        token = (token + 1) % bench->size;
+      sample->seconds[sample->count++] = seconds;
+      if (token == bench->end || !(bits[token / 64] >> token % 64 & 1)) break;
+      accept(constraint, token, (size_t)step);
+    }
+    token_constraint_release(constraint);
+    grammar_masks_release(masks);
+  }
+}
+
 static void measure(const struct bench *bench, const char *name, struct grammar *grammar, double compiled,
                     const char *text, size_t length) {
   struct token_list tokens = {0};
@@ -128,18 +155,21 @@ static void measure(const struct bench *bench, const char *name, struct grammar 
       token_list_push(&tokens, bench->end, &error))
     fail(name, &error);
   struct sample first = {calloc(tokens.count, sizeof(double)), 0}, again = {calloc(tokens.count, sizeof(double)), 0},
-                cold = {calloc(tokens.count, sizeof(double)), 0};
-  if (!first.seconds || !again.seconds || !cold.seconds) exit(1);
+                cold = {calloc(tokens.count, sizeof(double)), 0},
+                wild = {calloc((size_t)RANDOM_WALKS * RANDOM_STEPS, sizeof(double)), 0};
+  if (!first.seconds || !again.seconds || !cold.seconds || !wild.seconds) exit(1);
   double begin = now();
   struct grammar_masks *masks = masks_of(bench, grammar);
   double prepared = now() - begin;
   walk(bench, masks, &tokens, &first);
   walk(bench, masks, &tokens, &again);
   walk_cold(bench, grammar, &tokens, &cold);
+  walk_randomly(bench, grammar, &wild);
   printf("| %s | %zu | %.1f + %.1f |", name, tokens.count, compiled * 1e3, prepared * 1e3);
   print_sample(&first);
   print_sample(&again);
   print_sample(&cold);
+  print_sample(&wild);
   printf("\n");
   grammar_masks_release(masks);
   grammar_release(grammar);
@@ -147,6 +177,7 @@ static void measure(const struct bench *bench, const char *name, struct grammar 
   free(first.seconds);
   free(again.seconds);
   free(cold.seconds);
+  free(wild.seconds);
 }
 
 static void read_file(const struct bench *bench, const char *name, struct buffer *content) {
@@ -159,7 +190,7 @@ static void read_file(const struct bench *bench, const char *name, struct buffer
 
 static void measure_gbnf(const struct bench *bench, const char *name, const char *file, const char *text_file) {
   struct buffer source = {0}, text = {0};
-  struct grammar *grammar;
+  struct grammar *grammar = NULL;
   struct kj_error error;
   read_file(bench, file, &source);
   read_file(bench, text_file, &text);
@@ -171,11 +202,11 @@ static void measure_gbnf(const struct bench *bench, const char *name, const char
 }
 
 static struct grammar *compile_schema(const json_t *schema) {
-  struct grammar_builder *builder;
-  struct grammar *grammar;
+  struct grammar_builder *builder = NULL;
+  struct grammar *grammar = NULL;
   struct kj_error error;
   char path[JSON_SCHEMA_PATH] = "schema";
-  grammar_expression root;
+  grammar_expression root = 0;
   struct json_schema_options options = {0};
   if (grammar_builder_create(&builder, &error) || json_schema_compile(builder, schema, &options, path, &root, &error) ||
       grammar_finish(builder, root, &grammar, &error))
@@ -232,8 +263,8 @@ static void measure_lengths(const struct bench *bench) {
 }
 
 static void measure_pattern(const struct bench *bench) {
-  struct grammar_builder *builder;
-  struct grammar *grammar;
+  struct grammar_builder *builder = NULL;
+  struct grammar *grammar = NULL;
   struct kj_error error;
   static const char PATTERN[] = "^(https?|ftp)://[a-z0-9.-]{1,63}(:[0-9]{1,5})?(/[^\\s?#]*)?(\\?[^\\s#]*)?(#\\S*)?$";
   double begin = now();
@@ -251,7 +282,7 @@ static void measure_pattern(const struct bench *bench) {
 
 static void measure_tool_xml(const struct bench *bench) {
   struct buffer content = {0}, text = {0};
-  struct grammar *grammar;
+  struct grammar *grammar = NULL;
   struct kj_error error;
   json_t *tools = json_pack("[{s:s,s:{s:s,s:o}}]", "type", "function", "function", "name", "write_file", "parameters",
                             load_schema(bench, "tool.schema.json"));
@@ -285,8 +316,8 @@ int main(int argc, char **argv) {
   double begin = now();
   if (token_vocabulary_create(&bench.vocabulary, bench.tokenizer, bench.size, &error)) fail("vocabulary", &error);
   printf("vocabulary of %u, prepared in %.0f ms\n\n", bench.size, (now() - begin) * 1e3);
-  printf("| grammar | tokens | compiled + prepared, ms | first walk, µs | again | cold |\n");
-  printf("| --- | --- | --- | --- | --- | --- |\n");
+  printf("| grammar | tokens | compiled + prepared, ms | first walk, µs | again | cold | random |\n");
+  printf("| --- | --- | --- | --- | --- | --- | --- |\n");
   measure_gbnf(&bench, "GBNF, any JSON", "json.gbnf", "json.txt");
   measure_gbnf(&bench, "GBNF, C", "c.gbnf", "c.txt");
   measure_schema_file(&bench, "schema of a tool that writes a file", "tool.schema.json", "tool.txt");

@@ -24,7 +24,7 @@ uint32_t compile_fail_size(struct compilation *compilation) {
 static bool reserve(struct compilation *compilation, void **array, size_t count, size_t *capacity, size_t extra,
                     size_t size) {
   if (compilation->code) return false;
-  if (count + extra > GRAMMAR_MAX_STATES * 2) {
+  if (count + extra > (size_t)GRAMMAR_MAX_STATES * 2) {
     compile_fail_size(compilation);
     return false;
   }

@@ -84,7 +84,7 @@ static size_t slot_of(const struct rule *rules, size_t slot_count, const char *n
   uint64_t hash = 0xcbf29ce484222325u;
   for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)name[i]) * 0x100000001b3u;
   size_t slot = (hash ^ hash >> 32) & (slot_count - 1);
-  while (rules[slot].name && (rules[slot].length != length || memcmp(rules[slot].name, name, length)))
+  while (rules[slot].name && (rules[slot].length != length || memcmp(rules[slot].name, name, length) != 0))
     slot = (slot + 1) & (slot_count - 1);
   return slot;
 }
