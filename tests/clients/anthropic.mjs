@@ -1,4 +1,6 @@
 import Anthropic from "@anthropic-ai/sdk";
+import { zodOutputFormat } from "@anthropic-ai/sdk/helpers/zod";
+import { z } from "zod";
 import { questions, run, url } from "./scenarios.mjs";
 
 const client = new Anthropic({ baseURL: url, apiKey: "none", maxRetries: 0 });
@@ -26,6 +28,11 @@ await run({
     messages.push({ role: "user", content: calls.map((call) => ({ type: "tool_result", tool_use_id: call.id, content: questions.result })) });
     const second = await client.messages.create({ ...common, messages, tools });
     return { reason: first.stop_reason, asked: calls.map((call) => call.input), text: second.content.at(-1).text };
+  },
+  async "structured output"() {
+    const form = z.object({ name: z.string(), born: z.number().int(), fields: z.array(z.string()) });
+    const output_config = { format: zodOutputFormat(form) };
+    return (await client.messages.parse({ ...common, messages: user(questions.person), output_config })).parsed_output;
   },
   async "count tokens"() {
     const messages = user("Hello");

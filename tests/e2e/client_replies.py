@@ -1,5 +1,7 @@
 """What the model says to the clients of the test_client_ files, the same to all of them."""
 
+import json
+
 import scripted
 
 GREETING = "Grüezi 👩\u200d💻, here is Kaiju."
@@ -11,6 +13,7 @@ TOOL_PARAMETERS = {"type": "object", "properties": {"town": {"type": "string"}, 
 ASK_WEATHER, ASK_TOWNS = "What is the weather in Bern?", "What is the weather in both towns?"
 ASK_PERSON = "Describe Ada."
 PERSON = '{"name": "Ada Lovelace", "born": 1815, "fields": ["mathematics", "poetry"]}'
+TOO_MUCH = " Is there anything else?"  # what a constraint does not let the model say behind PERSON
 ASK_SUM, THOUGHT, SUM = "Think about two and two.", "Two more than two is four.", "Four."
 ASK_SLOWLY = "Count slowly."
 
@@ -19,7 +22,8 @@ RULES = [
     {"when": ASK_WEATHER, "say": "I look it up.\n" + scripted.call(TOOL_NAME, town="Bern", days=2)},
     {"when": [ASK_TOWNS, RESULT], "say": ANSWER},
     {"when": ASK_TOWNS, "say": "\n".join(scripted.call(TOOL_NAME, town=town, days=1) for town in ("Bern", "Zürich"))},
-    {"when": ASK_PERSON, "say": PERSON},
+    {"when": [ASK_PERSON, '"name": "Person"'], "say": scripted.call("Person", **json.loads(PERSON))},
+    {"when": ASK_PERSON, "say": PERSON + TOO_MUCH},
     {"when": ASK_SUM, "say": f"<think>\n{THOUGHT}\n</think>\n\n{SUM}"},
     {"when": ASK_SLOWLY, "delay_ms": 20, "say": " ".join(str(number) for number in range(500))},
 ]

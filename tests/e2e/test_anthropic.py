@@ -4,8 +4,10 @@ import asyncio
 import json
 
 import anthropic
+import pydantic
 import pytest
 
+import client_replies as replies
 import scripted
 from cluster import Cluster, eventually
 
@@ -20,6 +22,7 @@ RULES = [
     {"when": "Yes or no", "say": "no"},
     {"when": "list the files", "say": "I list them." + scripted.call("Bash", command="ls")},
     {"when": "Write it down", "say": scripted.call("get_weather", city=LONG, days=3)},
+    {"when": replies.ASK_PERSON, "say": replies.PERSON + replies.TOO_MUCH},
     {"when": "Count slowly", "delay_ms": 20, "say": " ".join(str(number) for number in range(500))},
     {"when": "umbrella of 27", "say": "It is 27 °C: 傘 👩‍💻."},
 ]
@@ -235,6 +238,20 @@ def refused(call):
         call()
     assert caught.value.request_id.startswith("req_")
     return caught.value
+
+
+class Person(pydantic.BaseModel):
+    name: str
+    born: int
+    fields: list[str]
+
+
+@pytest.mark.client("anthropic (Python)", "structured output")
+def test_answers_are_parsed(client):
+    """Without a constraint the model would say more than a person."""
+    answer = client.messages.parse(**ask(replies.ASK_PERSON), output_format=Person)
+    assert answer.parsed_output == Person.model_validate_json(replies.PERSON)
+    assert client.messages.create(**ask(replies.ASK_PERSON)).content[0].text == replies.PERSON + replies.TOO_MUCH
 
 
 @pytest.mark.client("anthropic (Python)", "errors")

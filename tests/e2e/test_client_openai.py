@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import openai
+import pydantic
 import pytest
 
 import client_replies as replies
@@ -11,6 +12,12 @@ from cluster import Cluster, eventually
 
 TOOLS = [{"type": "function", "function": {
     "name": replies.TOOL_NAME, "description": replies.TOOL_DESCRIPTION, "parameters": replies.TOOL_PARAMETERS}}]
+
+
+class Person(pydantic.BaseModel):
+    name: str
+    born: int
+    fields: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +92,31 @@ def test_a_loop_of_calls_and_results(client, question, towns):
                                  for call in turn.message.tool_calls)]
     answer = client.chat.completions.create(model="m", messages=messages, tools=TOOLS).choices[0]
     assert (answer.message.content, answer.finish_reason) == (replies.ANSWER, "stop")
+
+
+@pytest.mark.client("openai (Python)", "structured output")
+def test_answers_are_parsed(client):
+    """Without a constraint the model would say more than a person."""
+    person = Person.model_validate_json(replies.PERSON)
+    answer = client.chat.completions.parse(model="m", messages=user(replies.ASK_PERSON), response_format=Person)
+    assert answer.choices[0].message.parsed == person
+    with client.chat.completions.stream(model="m", messages=user(replies.ASK_PERSON), response_format=Person) as stream:
+        assert stream.get_final_completion().choices[0].message.parsed == person
+    answer = client.chat.completions.create(model="m", messages=user(replies.ASK_PERSON),
+                                            response_format={"type": "json_object"})
+    assert Person.model_validate_json(answer.choices[0].message.content) == person
+    text = client.chat.completions.create(model="m", messages=user(replies.ASK_PERSON)).choices[0].message.content
+    assert text == replies.PERSON + replies.TOO_MUCH
+
+
+@pytest.mark.client("openai (Python)", "structured output")
+def test_t6_a_tool_must_be_called(client):
+    question = user(replies.ASK_PERSON)
+    tool = openai.pydantic_function_tool(Person)
+    for choice in ("required", {"type": "function", "function": {"name": "Person"}}):
+        answer = client.chat.completions.parse(model="m", messages=question, tools=[tool], tool_choice=choice).choices[0]
+        (call,) = answer.message.tool_calls
+        assert call.function.parsed_arguments == Person.model_validate_json(replies.PERSON)
 
 
 @pytest.mark.client("openai (Python)", "logprobs")

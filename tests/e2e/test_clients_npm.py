@@ -52,6 +52,11 @@ def test_openai_tools(openai):
     assert openai["tools"] == {"text": replies.ANSWER, "asked": BOTH}
 
 
+@pytest.mark.client("openai (JavaScript)", "structured output")
+def test_openai_structured_output(openai):
+    assert openai["structured output"] == PERSON
+
+
 @pytest.mark.client("openai (JavaScript)", "logprobs")
 def test_openai_logprobs(openai):
     assert openai["logprobs"]["text"] == replies.GREETING and set(openai["logprobs"]["tops"]) == {2}
@@ -95,6 +100,11 @@ def test_h18_anthropic_tools(anthropic):
     assert anthropic["tools"] == {"reason": "tool_use", "asked": BOTH, "text": replies.ANSWER}
 
 
+@pytest.mark.client("@anthropic-ai/sdk", "structured output")
+def test_anthropic_structured_output(anthropic):
+    assert anthropic["structured output"] == PERSON
+
+
 @pytest.mark.client("@anthropic-ai/sdk", "count tokens")
 def test_anthropic_counts_tokens(anthropic):
     used = anthropic["count tokens"]["used"]
@@ -129,6 +139,11 @@ def test_ai_stream(ai):
 def test_ai_tools_in_several_steps(ai):
     steps = {"text": replies.ANSWER, "reasons": ["tool-calls", "stop"]}
     assert ai["tools"] == {**steps, "asked": BERN} and ai["tools stream"] == {**steps, "asked": BOTH}
+
+
+@pytest.mark.client("ai, @ai-sdk/openai-compatible", "structured output")
+def test_ai_structured_output(ai):
+    assert ai["structured output"] == {"object": PERSON, "output": PERSON}
 
 
 @pytest.mark.client("ai, @ai-sdk/openai-compatible", "errors")
