@@ -3,6 +3,7 @@
 import json
 
 import openai
+import pydantic
 import pytest
 
 import client_replies as replies
@@ -17,6 +18,12 @@ TURN = ["response.output_item.added", "response.content_part.added", "response.o
         "response.output_text.done", "response.content_part.done", "response.output_item.done"]
 CALL = ["response.output_item.added", "response.function_call_arguments.delta",
         "response.function_call_arguments.done", "response.output_item.done"]
+
+
+class Person(pydantic.BaseModel):
+    name: str
+    born: int
+    fields: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +205,36 @@ def test_the_tools_of_coding_agents_are_taken(scripted_lead):
     assert ask(scripted_lead, "Hello", tools=tools).output_text == replies.GREETING
     prompt = scripted_lead.prompts()[-1][1]
     assert "apply_patch" in prompt and "mcp__skies__get_weather" in prompt and "web_search" not in prompt
+
+
+@pytest.mark.client("openai (Python)", "responses")
+def test_text_is_parsed_into_a_model(scripted_lead):
+    with scripted_lead.client() as client:
+        answer = client.responses.parse(model="any", input=replies.ASK_PERSON, text_format=Person)
+    assert answer.output_parsed == Person.model_validate_json(replies.PERSON)
+
+
+def test_the_model_is_held_to_a_schema(solo):
+    schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"],
+              "additionalProperties": False}
+    form = {"format": {"type": "json_schema", "name": "sum", "schema": schema, "strict": True}}
+    answer = create(solo, "What is 2 + 2?", text=form)
+    assert isinstance(json.loads(answer.output_text)["sum"], int) and answer.text.format.schema_ == schema
+    schema["properties"]["sum"] = {"type": "string", "pattern": "("}
+    with pytest.raises(openai.BadRequestError) as refusal:
+        create(solo, text=form)
+    assert refusal.value.param.startswith("text.format.schema") and "text.format.schema" in refusal.value.message
+
+
+def test_t6_a_named_tool_is_called(scripted_lead):
+    tools = [*TOOLS, {"type": "function", "name": "other", "parameters": {"type": "object", "properties": {}}}]
+    for choice in ({"type": "function", "name": replies.TOOL_NAME},
+                   {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "get_weather"}]}):
+        (call,) = ask(scripted_lead, replies.ASK_TOWNS, tools=tools, tool_choice=choice, parallel_tool_calls=False).output
+        assert (call.type, call.name, call.status) == ("function_call", replies.TOOL_NAME, "completed")
+    with pytest.raises(openai.BadRequestError) as refusal:
+        ask(scripted_lead, replies.ASK_TOWNS, tools=tools, tool_choice={"type": "function", "name": "third"})
+    assert refusal.value.param == "tool_choice.name"
 
 
 def test_conversations_without_memory():
