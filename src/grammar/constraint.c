@@ -54,6 +54,7 @@ int grammar_masks_create(struct grammar_masks **result, struct grammar *grammar,
   atomic_init(&masks->references, 1);
   masks->grammar = grammar_keep(grammar);
   masks->vocabulary = token_vocabulary_keep(vocabulary);
+  masks->collect_at = PARSE_COLLECT_BYTES;
   masks->words = ((size_t)vocabulary->size + 63) / 64;
   masks->end_tokens = calloc(end_count + 1, sizeof *end_tokens);
   masks->path = calloc((size_t)vocabulary->tree.longest + 2, sizeof *masks->path);
@@ -89,7 +90,7 @@ void grammar_masks_release(struct grammar_masks *masks) {
 
 /* Gives back memory of states that no constraint is in any more, once there are many. */
 static int collect(struct grammar_masks *masks, struct kj_error *error) {
-  if (parse_states_bytes(masks->states) < PARSE_COLLECT_BYTES) return 0;
+  if (parse_states_bytes(masks->states) < masks->collect_at) return 0;
   size_t count = 0;
   for (struct constraint *user = masks->users; user; user = user->next) count++;
   uint32_t **live = calloc(count + 1, sizeof *live);
@@ -98,8 +99,12 @@ static int collect(struct grammar_masks *masks, struct kj_error *error) {
   for (struct constraint *user = masks->users; user; user = user->next) live[count++] = &user->state;
   int code = parse_states_collect(masks->states, live, count, error);
   free(live);
-  if (!code) mask_forget(masks);
-  return code;
+  if (code) return code;
+  mask_forget(masks);
+  /* Where much is in use there is no point in looking soon again. */
+  masks->collect_at = parse_states_bytes(masks->states) * 2;
+  if (masks->collect_at < PARSE_COLLECT_BYTES) masks->collect_at = PARSE_COLLECT_BYTES;
+  return 0;
 }
 
 /* Before every use: the constraint has a state. */

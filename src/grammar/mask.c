@@ -116,9 +116,16 @@ static bool find(struct grammar_masks *masks, uint32_t number, uint64_t *bits) {
     if (rest_only < 0) return false;
     if (rest_only) tree = &run.slice->rest;
   }
-  if (state.complete)
-    for (size_t i = 0; i < masks->end_count; i++) set(bits, masks->end_tokens[i]);
-  return walk(masks, tree, number, bits);
+  if (!walk(masks, tree, number, bits)) return false;
+  /* An end token that is not marked special has bytes, but it ends the answer wherever it comes. */
+  for (size_t i = 0; i < masks->end_count; i++) {
+    uint32_t token = masks->end_tokens[i];
+    if (state.complete)
+      set(bits, token);
+    else
+      bits[token / 64] &= ~((uint64_t)1 << token % 64);
+  }
+  return true;
 }
 
 /* A place for one mask more, or the one that was not used for the longest time. */

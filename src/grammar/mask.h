@@ -30,6 +30,7 @@ struct grammar_masks {
   struct kept_mask *kept;
   size_t kept_count, kept_capacity;
   uint64_t clock;
+  size_t collect_at;        /* bytes of states at which those are forgotten that no constraint is in */
   struct constraint *users; /* those whose states are numbers of `states` */
 };
 

@@ -15,10 +15,10 @@ enum {
   PARSE_DEAD = 1,   /* no text of the grammar begins like this */
   PARSE_FIRST = 2,
 
-  PARSE_MAX_WAYS = 1 << 13,   /* configurations of a state */
-  PARSE_MAX_WORK = 1 << 21,   /* configurations looked at between two calls of parse_states_begin_step */
-  PARSE_MAX_BYTES = 64 << 20, /* of everything here */
-  PARSE_COLLECT_BYTES = 24 << 20
+  PARSE_MAX_WAYS = 1 << 13,      /* configurations of a state */
+  PARSE_MAX_WORK = 1 << 21,      /* configurations looked at between two calls of parse_states_begin_step */
+  PARSE_MAX_BYTES = 64 << 20,    /* of everything here */
+  PARSE_COLLECT_BYTES = 24 << 20 /* worth parse_states_collect */
 };
 
 #define PARSE_NO_RUN UINT32_MAX

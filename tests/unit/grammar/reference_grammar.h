@@ -56,7 +56,7 @@ static bool in_class(const struct reference_node *node, uint32_t code_point) {
 static bool begins_class(const struct reference_node *node, const char *bytes, size_t length) {
   unsigned char lead = (unsigned char)bytes[0];
   unsigned bits = lead < 0xc2 ? 0 : lead < 0xe0 ? 6 : lead < 0xf0 ? 12 : lead < 0xf5 ? 18 : 0;
-  if (bits == 0) return false;
+  if (6 * (length - 1) >= bits) return false;
   uint32_t first = (uint32_t)(lead & (bits == 6 ? 0x1f : bits == 12 ? 0x0f : 0x07)) << bits;
   for (size_t i = 1; i < length; i++) {
     bits -= 6;

@@ -89,7 +89,7 @@ static void test_kinds_of_tokens(void **state) {
 
 static void test_ends(void **state) {
   (void)state;
-  uint32_t a, b;
+  uint32_t a = 0, b = 0;
   assert_true(tokenizer_find(tokenizer, "a", &a) && tokenizer_find(tokenizer, "b", &b));
   struct token_constraint *constraint = constrain("root ::= \"a\" \"b\"?", vocabulary);
   assert_false(has(allowed(constraint), end_token));
@@ -102,6 +102,20 @@ static void test_ends(void **state) {
   bits = allowed(constraint);
   for (uint32_t i = 0; i < size; i++) assert_int_equal(has(bits, i), i == end_token);
   token_constraint_release(constraint);
+}
+
+/* An end token that has bytes is no text. */
+static void test_an_end_token_that_is_not_special(void **state) {
+  (void)state;
+  uint32_t special = end_token, a = 0;
+  assert_true(tokenizer_find(tokenizer, "</tool_call>", &end_token) && tokenizer_find(tokenizer, "a", &a));
+  assert_false(tokenizer_is_special(tokenizer, end_token));
+  struct token_constraint *constraint = constrain("root ::= .* \"a\"", vocabulary);
+  assert_false(has(allowed(constraint), end_token));
+  assert_int_equal(accept(constraint, a), 0);
+  assert_true(has(allowed(constraint), end_token));
+  token_constraint_release(constraint);
+  end_token = special;
 }
 
 /* A character comes byte by byte, and only such bytes come as belong to one that may be there. */
@@ -136,7 +150,7 @@ static void test_sequences_of_one_grammar(void **state) {
   struct grammar *grammar;
   struct grammar_masks *masks;
   struct token_constraint *first, *second, *unused;
-  uint32_t a, b;
+  uint32_t a = 0, b = 0;
   assert_true(tokenizer_find(tokenizer, "a", &a) && tokenizer_find(tokenizer, "b", &b));
   assert_int_equal(gbnf_compile("root ::= \"a\"* \"b\"", 17, &grammar, NULL), 0);
   assert_int_equal(grammar_masks_create(&masks, grammar, vocabulary, &end_token, 1, NULL), 0);
@@ -157,7 +171,7 @@ static void test_sequences_of_one_grammar(void **state) {
 /* A text whose every step is a state of its own goes on for ever in bounded memory. */
 static void test_memory_is_given_back(void **state) {
   (void)state;
-  uint32_t opens, closes;
+  uint32_t opens = 0, closes = 0;
   assert_true(tokenizer_find(tokenizer, "[", &opens) && tokenizer_find(tokenizer, "]", &closes));
   struct token_constraint *constraint = constrain("root ::= \"[\" root{0,1000} \"]\"", vocabulary);
   enum { DEEP = 120000 };
@@ -174,7 +188,7 @@ static void test_memory_is_given_back(void **state) {
 /* Ambiguity beyond all bounds is an error of the sequence. */
 static void test_too_ambiguous(void **state) {
   (void)state;
-  uint32_t a;
+  uint32_t a = 0;
   assert_true(tokenizer_find(tokenizer, "a", &a));
   struct token_constraint *constraint =
       constrain("root ::= ((((([a-z]{1,99} \"b\"?){1,99}){1,99}){1,99} \"c\"?){1,99}) \"d\"", vocabulary);
@@ -242,9 +256,13 @@ static void test_random_walks_end_in_json(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_kinds_of_tokens),          cmocka_unit_test(test_ends),
-      cmocka_unit_test(test_characters_in_pieces),     cmocka_unit_test(test_sequences_of_one_grammar),
-      cmocka_unit_test(test_memory_is_given_back),     cmocka_unit_test(test_too_ambiguous),
+      cmocka_unit_test(test_kinds_of_tokens),
+      cmocka_unit_test(test_ends),
+      cmocka_unit_test(test_an_end_token_that_is_not_special),
+      cmocka_unit_test(test_characters_in_pieces),
+      cmocka_unit_test(test_sequences_of_one_grammar),
+      cmocka_unit_test(test_memory_is_given_back),
+      cmocka_unit_test(test_too_ambiguous),
       cmocka_unit_test(test_random_walks_end_in_json),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
