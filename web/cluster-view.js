@@ -41,11 +41,11 @@ class Tile {
 /** What a node is doing, in a word; its card has that as a class. */
 function stateOf(node, status) {
   if (!node.connected) return status.state === "connecting" ? "awaited" : isLost(node, status) ? "away" : "joining";
-  if (node.layers_warm < node.layers && status.state === "loading") return "loading";
+  if (status.state === "loading") return node.layers_warm < node.layers ? "loading" : "loaded";
   return node.busy > 0.02 ? "working" : "idle";
 }
 
-const WORDS = { awaited: "not there yet", away: "away", joining: "joins again", loading: "loading", working: "working", idle: "idle" };
+const WORDS = { awaited: "awaited", away: "away", joining: "joins again", loading: "loading", loaded: "loaded", working: "working", idle: "idle" };
 
 const row = (name, value) => element("p", {}, element("span", { class: "name" }, name), value);
 
@@ -67,7 +67,7 @@ class StageCard {
       this.host, this.reason,
       element("div", { class: "figures" },
         row("Layers", this.layers), this.cells,
-        row("Peak memory", this.memory), this.memoryBar.root,
+        row("Memory", this.memory), this.memoryBar.root,
         row("Busy", this.busy), this.chart.root,
         row("Tokens", this.tokens)));
     this.root.style.setProperty("--stage", `var(--stage-${stage % 8})`);
@@ -89,11 +89,11 @@ class StageCard {
     const state = stateOf(node, status);
     this.root.dataset.state = state;
     setText(this.name, node.stage === 0 ? "Lead" : node.host || node.name);
-    setText(this.state, WORDS[state]);
+    setText(this.state, state === "loading" ? percent(node.layers_warm / node.layers) : WORDS[state]);
     setText(this.host, [node.stage === 0 ? node.host : node.name, node.engine].filter(Boolean).join(" · "));
     const last = node.first_layer + node.layers - 1;
     const range = node.layers ? `${node.first_layer}–${last}` : "none";
-    setText(this.layers, state === "loading" ? `${range}, ${node.layers_warm} of ${node.layers} ready` : node.layers ? `${range} of ${total}` : "–");
+    setText(this.layers, node.layers ? `${range} of ${total}` : "–");
     this.showCells(node, Math.min(total, 256), state === "loading" || state === "awaited");
     const { planned_memory_bytes: planned, peak_memory_bytes: peak } = node;
     this.memory.title = "The most that the node has needed, of what was planned for it";
@@ -114,10 +114,10 @@ class LinkArrow {
     this.root = element("li", { class: "arrow", data: { stage } }, this.latency, element("span", { class: "flow", "aria-hidden": "true" }), this.rate);
   }
 
-  show(node, rates, flowing) {
+  show(node, rates, flowing, state) {
     this.root.classList.toggle("flowing", flowing && node.connected);
-    this.root.classList.toggle("cut", !node.connected);
-    setText(this.latency, node.connected ? (node.round_trip_seconds > 0 ? seconds(node.round_trip_seconds) : "–") : "no link");
+    this.root.classList.toggle("cut", !node.connected && state !== "awaited");
+    setText(this.latency, node.connected ? (node.round_trip_seconds > 0 ? seconds(node.round_trip_seconds) : "–") : state === "awaited" ? "" : "no link");
     // Of what nodes send to each other the lead knows nothing.
     setText(this.rate, node.connected && node.stage === 1 ? bytesPerSecond(rates.sent) : "");
   }
@@ -235,13 +235,13 @@ export class ClusterView {
     this.back.classList.toggle("flowing", flowing && status.state === "ready");
     const returned = latest.nodes.at(-1).received;
     setText(this.backLabel, `hidden states return to the lead, which samples the tokens${returned > 0 ? ` · ${bytesPerSecond(returned)}` : ""}`);
-    setText(this.ringTitle, nodes.length === 1 ? `${total} layers on one node` : `${total} layers over ${nodes.length} nodes`);
+    setText(this.ringTitle, !total ? `${nodes.length} ${nodes.length === 1 ? "node" : "nodes"}` : nodes.length === 1 ? `${total} layers on one node` : `${total} layers over ${nodes.length} nodes`);
     nodes.forEach((node, stage) => {
       const rates = latest.nodes[stage];
       this.cards[stage].show(node, rates, status, total, this.feed.series((sample) => sample.nodes[stage].busy));
-      this.arrows[stage].show(node, rates, flowing);
+      this.arrows[stage].show(node, rates, flowing, stateOf(node, status));
       const part = this.parts[stage];
-      part.style.flexGrow = String(node.layers);
+      part.style.flexGrow = String(total ? node.layers : 1);
       part.className = stateOf(node, status);
       part.style.setProperty("--busy", rates.busy.toFixed(2));
       part.style.setProperty("--warm", node.layers ? (node.layers_warm / node.layers).toFixed(3) : "0");

@@ -441,7 +441,7 @@ def test_C4_the_page_shows_a_node_that_dies_and_comes_back(cluster, open_page):
     expect(stages).to_have_count(2)
     expect(stages.first).to_contain_text("0–7 of 12")
     expect(stages.last).to_contain_text("8–11 of 12")
-    expect(stages.last).to_contain_text(re.compile(r"Peak memory\s*\d+ of \d+ MB"))
+    expect(stages.last).to_contain_text(re.compile(r"Memory\s*\d+ of \d+ MB"))
     expect(view.locator(".cells").last.locator(".own.warm")).to_have_count(4)
     expect(view.locator(".arrow .latency")).to_have_text(re.compile(r"\d m?s"))
     page.get_by_role("link", name="Chat", exact=True).click()
