@@ -95,8 +95,8 @@ uint32_t parse_stack_push(struct parse_states *states, uint32_t below, uint32_t 
 
 static void enter_state(struct parse_states *states, uint32_t number) {
   const struct parse_state *state = &states->states[number];
-  size_t slot =
-      hash_state(states->configurations + state->first, state->count, state->complete) & (states->state_slot_count - 1);
+  const parse_configuration *configurations = state->count > 0 ? states->configurations + state->first : NULL;
+  size_t slot = hash_state(configurations, state->count, state->complete) & (states->state_slot_count - 1);
   while (states->state_slots[slot]) slot = (slot + 1) & (states->state_slot_count - 1);
   states->state_slots[slot] = number;
 }

@@ -12,7 +12,7 @@ json_t *openai_usage(const struct answer *answer) {
   struct answer_usage usage = answer_usage(answer);
   return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I, s:I, s:I}}", "prompt_tokens", (json_int_t)usage.prompt_tokens,
                    "completion_tokens", (json_int_t)usage.completion_tokens, "total_tokens",
-                   (json_int_t)(usage.prompt_tokens + usage.completion_tokens), "prompt_tokens_details",
+                   (json_int_t)usage.prompt_tokens + (json_int_t)usage.completion_tokens, "prompt_tokens_details",
                    "cached_tokens", (json_int_t)usage.cached_tokens, "completion_tokens_details", "reasoning_tokens",
                    (json_int_t)usage.thought_tokens, "accepted_prediction_tokens", (json_int_t)usage.draft_accepted,
                    "rejected_prediction_tokens", (json_int_t)(usage.drafted_tokens - usage.draft_accepted));
