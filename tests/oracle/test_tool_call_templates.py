@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import jinja_reference
+import model_files
 import tools
-from test_jinja import fetch_llama_cpp, fetch_tokenizer
-from tools import BUILD
 
 ASSISTANT, END = "<|im_start|>assistant\n", "<|im_end|>\n"
 TEXTS = ["a", "Zürich 東京 👩‍💻", "", " ", "two\nlines\n", "\n\n\tindented\n", "5", "true", "{\"a\": 1}", "it's \"quoted\" \\ \\n",
@@ -44,12 +43,10 @@ FORMS = {"Qwen3-Coder": "xml", "tool_parameters_in_xml": "xml", "Qwen-Qwen3-0.6B
 
 @pytest.fixture(scope="module")
 def templates():
-    directory = BUILD / "tests" / "chat-templates"
-    directory.mkdir(parents=True, exist_ok=True)
-    found = fetch_llama_cpp(directory)
+    found = model_files.llama_cpp_templates()
     found["tool_parameters_in_xml"] = (Path(__file__).parent / "tool_parameters_in_xml.jinja").read_text()
     for name in ("qwen3", "qwen2_5"):
-        found[name] = fetch_tokenizer(directory, name)
+        found[name] = model_files.tokenizer_template(name)
     return found
 
 
