@@ -70,16 +70,14 @@ void anthropic_add_to_models(json_t *models) {
 void anthropic_count_tokens(const struct preparer_options *options, struct preparation *preparation) {
   struct api_error *error = &preparation->error;
   json_t *object = json_decode(buffer_text(&preparation->body), preparation->body.length, error);
-  json_t *chat = object ? anthropic_translate(object, true, error) : NULL;
-  json_decref(object);
-  if (!chat) return;
+  if (!object) return;
   struct completion_request *request = NULL;
   struct token_list tokens = {0};
-  if (completion_request_from(&request, ENDPOINT_MESSAGES, chat, options->config, error) == 0 &&
+  if (anthropic_request(&request, object, true, options->config, error) == 0 &&
       prepare_chat_tokens(options, request, &tokens, error) == 0)
     buffer_append_format(&preparation->answer, "{\"input_tokens\":%zu}", tokens.count);
   if (buffer_failed(&preparation->answer)) api_fail_memory(error);
   token_list_free(&tokens);
   completion_request_free(request);
-  json_decref(chat);
+  json_decref(object);
 }

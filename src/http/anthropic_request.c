@@ -1,6 +1,7 @@
 #include "http/anthropic_request.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "http/anthropic_messages.h"
@@ -143,6 +144,25 @@ static void refuse_servers(struct fields *fields) {
                "'mcp_servers' are called by Anthropic's service, not here: give the model their tools as 'tools'");
 }
 
+/* An answer can be kept to one form, and from its beginning on. */
+static void check_forms(struct fields *fields, const json_t *chat, bool continues) {
+  const json_t *choice = json_object_get(chat, "tool_choice");
+  const char *mode = json_string_value(choice), *other = NULL;
+  bool calls = json_is_object(choice) || (mode && strcmp(mode, "required") == 0);
+  bool grammar = json_string_length(json_object_get(chat, "grammar")) > 0;
+  bool format = json_object_get(chat, "response_format") != NULL;
+  if (calls && (format || grammar))
+    other = "tool_choice";
+  else if (format && grammar)
+    other = "grammar";
+  if (other)
+    field_fail(fields, "invalid_value", other, "'%s' and '%s' both say what the answer must be: it can be one of them",
+               other, format ? "output_config.format" : "grammar");
+  else if (continues && (calls || format || grammar))
+    field_fail(fields, "invalid_value", "messages",
+               "an answer that has begun cannot be kept to a form: leave out the assistant's last message");
+}
+
 json_t *anthropic_translate(const json_t *object, bool counts, struct api_error *error) {
   struct fields fields = {.object = object, .path = "", .error = error};
   json_t *chat = json_object();
@@ -163,8 +183,24 @@ json_t *anthropic_translate(const json_t *object, bool counts, struct api_error 
     fields.failed = !messages;
     if (messages) put(&fields, chat, "messages", messages);
     if (continues) put(&fields, chat, "continue_final_message", json_true());
+    check_forms(&fields, chat, continues);
   }
   if (!fields.failed) return chat;
   json_decref(chat);
   return NULL;
+}
+
+int anthropic_request(struct completion_request **request, const json_t *object, bool counts,
+                      const struct config *config, struct api_error *error) {
+  *request = NULL;
+  json_t *chat = anthropic_translate(object, counts, error);
+  if (!chat) return -1;
+  int code = completion_request_from(request, ENDPOINT_MESSAGES, chat, config, error);
+  json_decref(chat);
+  if (code || (*request)->constraint.kind != CONSTRAINT_JSON_SCHEMA) return code;
+  /* What is wrong with the schema has its path in this API. */
+  bool newest = json_is_object(json_object_get(json_object_get(object, "output_config"), "format"));
+  snprintf((*request)->constraint.path, sizeof(*request)->constraint.path, "%s",
+           newest ? "output_config.format.schema" : "output_format.schema");
+  return 0;
 }

@@ -13,8 +13,14 @@
 #include <stdbool.h>
 
 #include "http/api_error.h"
+#include "http/request.h"
 
-/* A new object, or NULL and `error`. `counts`: of /v1/messages/count_tokens, which needs no max_tokens. */
+/* The request that the body's object stands for, as completion_request_parse gives it. `counts`: of
+ * /v1/messages/count_tokens, which needs no max_tokens. 0, or -1 and `error`. */
+int anthropic_request(struct completion_request **request, const json_t *object, bool counts,
+                      const struct config *config, struct api_error *error);
+
+/* A new object, or NULL and `error`. */
 json_t *anthropic_translate(const json_t *object, bool counts, struct api_error *error);
 
 #endif

@@ -219,13 +219,9 @@ int completion_request_parse(struct completion_request **result, enum completion
                              size_t length, const struct config *config, struct api_error *error) {
   *result = NULL;
   json_t *object = json_decode(body, length, error);
-  if (object && endpoint == ENDPOINT_MESSAGES) {
-    json_t *chat = anthropic_translate(object, false, error);
-    json_decref(object);
-    object = chat;
-  }
   if (!object) return -1;
-  int code = completion_request_from(result, endpoint, object, config, error);
+  int code = endpoint == ENDPOINT_MESSAGES ? anthropic_request(result, object, false, config, error)
+                                           : completion_request_from(result, endpoint, object, config, error);
   json_decref(object);
   return code;
 }

@@ -24,6 +24,8 @@ RULES = [
     {"when": "Write it down", "say": scripted.call("get_weather", city=LONG, days=3)},
     {"when": replies.ASK_PERSON, "say": replies.PERSON + replies.TOO_MUCH},
     {"when": "Count slowly", "delay_ms": 20, "say": " ".join(str(number) for number in range(500))},
+    {"when": "Talk", "say": "<think>\nI would rather talk.\n</think>\n\nFreely"},
+    {"when": "Describe the city", "say": '{"city": "Bern", "river": null}'},
     {"when": "umbrella of 27", "say": "It is 27 °C: 傘 👩‍💻."},
 ]
 WEATHER = {"name": "get_weather", "description": "The weather of a city.", "input_schema": {
@@ -203,6 +205,47 @@ def test_h18_a_prefilled_answer_is_continued(client, lead):
                                                         {"role": "assistant", "content": "I say "}]))
     assert answer.content[0].text == "no"
     assert lead.prompts()[-1][1].endswith("Yes or no?<|im_end|>\n<|im_start|>assistant\nI say ")
+
+
+PICK = {"name": "pick", "description": "Picks a colour.", "input_schema": {
+    "type": "object", "properties": {"colour": {"enum": ["red", "green"]}}, "required": ["colour"],
+    "additionalProperties": False}}
+
+
+@pytest.mark.client("anthropic (Python)", "tools")
+def test_h18_a_call_can_be_demanded(client):
+    """The script says a text after its thought, and cannot."""
+    for choice in ({"type": "any", "disable_parallel_tool_use": True}, {"type": "tool", "name": "pick"}):
+        for streamed in (False, True):
+            fields = ask("Talk", tools=[WEATHER, PICK] if choice["type"] == "tool" else [PICK], tool_choice=choice)
+            if streamed:
+                with client.messages.stream(**fields) as stream:
+                    answer = stream.get_final_message()
+            else:
+                answer = client.messages.create(**fields)
+            thought, call = answer.content
+            assert thought.thinking == "I would rather talk."
+            assert answer.stop_reason == "tool_use" and (call.type, call.name) == ("tool_use", "pick")
+            assert call.input in ({"colour": "red"}, {"colour": "green"})
+
+
+class City(pydantic.BaseModel):
+    city: str
+    river: str | None
+
+
+@pytest.mark.client("anthropic (Python)", "structured output")
+def test_h18_an_answer_of_a_schema(client):
+    parsed = client.messages.parse(**ask("Describe the city"), output_format=City)
+    assert parsed.parsed_output == City(city="Bern", river=None)
+    with client.messages.stream(**ask("Describe the city"), output_format=City) as stream:
+        assert stream.get_final_message().parsed_output == City(city="Bern", river=None)
+    schema = {"type": "object", "properties": {"days": {"enum": [1, 2]}}, "required": ["days"], "additionalProperties": False}
+    answer = client.messages.create(**ask("Talk"), output_config={"format": {"type": "json_schema", "schema": schema}})
+    assert answer.content[0].type == "thinking" and json.loads(answer.content[1].text)["days"] in (1, 2)
+    error = refused(lambda: client.messages.create(
+        **ask("x"), output_config={"format": {"type": "json_schema", "schema": {"not": {"type": "null"}}}}))
+    assert isinstance(error, anthropic.BadRequestError) and "'output_config.format.schema.not'" in error.api_message
 
 
 AGENT = {  # as Claude Code sends it

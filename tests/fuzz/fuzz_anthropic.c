@@ -46,21 +46,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   }
   json_t *chat = anthropic_translate(object, counts, &error);
-  json_decref(object);
   if (!chat) {
     check_error(&error);
+    json_decref(object);
     return 0;
   }
   check_messages(json_object_get(chat, "messages"));
   check(counts || json_object_get(chat, "max_tokens"));
   struct completion_request *request = NULL;
-  if (completion_request_from(&request, ENDPOINT_MESSAGES, chat, &config, &error)) {
+  if (anthropic_request(&request, object, counts, &config, &error)) {
     check_error(&error);
     /* What is checked here once more was right: errors speak of this API's fields. */
     check(strncmp(error.param, "messages", 8) != 0 && strcmp(error.param, "stop") != 0);
-    check(strncmp(error.param, "tools", 5) != 0);
+    check(strncmp(error.param, "tool", 4) != 0 && !strstr(error.message, "response_format"));
   }
   completion_request_free(request);
   json_decref(chat);
+  json_decref(object);
   return 0;
 }

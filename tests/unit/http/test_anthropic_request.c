@@ -294,6 +294,13 @@ static void what_is_wrong_is_refused_by_path(void **state) {
   refuse_fields(TOOLS ", 'tool_choice': {'type': 'tool'}", "tool_choice.name", "required");
   refuse_fields(TOOLS ", 'tool_choice': {'type': 'tool', 'name': 'c'}", "tool_choice.name", "'c'");
   refuse_fields("'tool_choice': {'type': 'any'}", "tool_choice", "no tools");
+  refuse_fields(TOOLS ", 'tool_choice': {'type': 'any'}, 'output_format': {'type': 'json_schema', 'schema': {}}",
+                "tool_choice", "one of them");
+  refuse_fields("'grammar': 'root ::= [a]', 'output_format': {'type': 'json_schema', 'schema': {}}", "grammar",
+                "one of them");
+  refuse(
+      "{'max_tokens': 1, 'output_format': {'type': 'json_schema', 'schema': {}}, 'messages': [" ASSISTANT("'{'") "]}",
+      "messages", "begun");
 }
 
 static void counting_needs_no_length(void **state) {
