@@ -1,10 +1,13 @@
 #include "walk_grammar.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "grammar/constraint.h"
 
-enum { BYTES = 256, END = 256, TOKENS = 257 };
+/* Tokens are the bytes, and texts that end what has no end of its own: by chance they would not come. */
+static const char *const ENDINGS[] = {"</parameter>", "</think>"};
+enum { BYTES = 256, ENDING_COUNT = 2, END = BYTES + ENDING_COUNT, TOKENS = END + 1 };
 
 struct walker {
   struct token_vocabulary *vocabulary;
@@ -20,6 +23,7 @@ static int begin(struct walker *walker, struct grammar *grammar, struct kj_error
     bytes[i] = (char)i;
     tokens[i] = (struct token_text){&bytes[i], 1};
   }
+  for (size_t i = 0; i < ENDING_COUNT; i++) tokens[BYTES + i] = (struct token_text){ENDINGS[i], strlen(ENDINGS[i])};
   int result = token_vocabulary_create_from(&walker->vocabulary, tokens, TOKENS, error);
   if (!result) result = grammar_masks_create(&walker->masks, grammar, walker->vocabulary, end, 1, error);
   if (!result) result = constraint_create(&walker->constraint, walker->masks, error);
@@ -42,9 +46,11 @@ static uint64_t draw(uint64_t *state) {
   return z ^ z >> 31;
 }
 
-/* One of the bytes that fit: mostly printable ones, and after a while those that bring things to an end. */
+/* One of the tokens that fit: mostly printable ones, and after a while those that bring things to an end. */
 static uint32_t choose(const uint64_t *bits, uint64_t *state, size_t length) {
   static const char ENDS[] = "\"}],:<>/\n";
+  for (uint32_t i = BYTES; i < END; i++)
+    if (has(bits, i) && draw(state) % (length > 60 ? 2 : 16) == 0) return i;
   if (length > 60 && draw(state) % 4) {
     for (const char *c = ENDS; *c; c++)
       if (has(bits, (uint8_t)*c) && draw(state) % 2) return (uint8_t)*c;
@@ -73,7 +79,10 @@ int walk_grammar(struct grammar *grammar, uint64_t seed, size_t limit, struct bu
     if (!result && length == limit) result = kj_fail(error, KJ_TIMEOUT, "it does not end");
     if (result) break;
     char byte = (char)next;
-    buffer_append(text, &byte, 1);
+    if (next < BYTES)
+      buffer_append(text, &byte, 1);
+    else
+      buffer_append_text(text, ENDINGS[next - BYTES]);
     result = walker.constraint->operations->accept(walker.constraint, next, error);
   }
   end_walk(&walker);
