@@ -8,7 +8,9 @@ set -euo pipefail
 
 base=(build-essential cmake ninja-build pkg-config libfabric-dev libevent-dev libjansson-dev libpcre2-dev
   libutf8proc-dev libsodium-dev libssl-dev curl jq)
-build=("${base[@]}" npm) # npm fetches the page's libraries; tests have one of their own
+# npm fetches the page's libraries. Without one, Python brings a copy for the moment: Debian's has hundreds of packages.
+build=("${base[@]}")
+command -v npm >/dev/null || build+=(python3 python3-venv)
 test=("${base[@]}" libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev gcc-aarch64-linux-gnu
   libc6-dev-arm64-cross qemu-user python3 python3-venv iproute2 procps openssl chromium
   fonts-dejavu-core mandoc zsh fish)
