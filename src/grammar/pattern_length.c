@@ -8,7 +8,7 @@
 
 enum {
   SPLIT_LENGTH = 512, /* characters that are dealt out to several parts */
-  SPLITS_MAXIMUM = 50000
+  SPLITS_MAXIMUM = 12000
 };
 
 /* Characters of a text; `most` may be GRAMMAR_UNBOUNDED. */
@@ -34,7 +34,7 @@ struct bounding {
   uint32_t piece_count;
 };
 
-enum { PIECES = 1 << 17 }; /* more than twice SPLITS_MAXIMUM */
+enum { PIECES = 1 << 15 }; /* more than twice SPLITS_MAXIMUM */
 
 static uint32_t add_lengths(uint32_t a, uint32_t b) { return a > GRAMMAR_UNBOUNDED - b ? GRAMMAR_UNBOUNDED : a + b; }
 

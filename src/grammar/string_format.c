@@ -51,6 +51,8 @@
 #define URI "[A-Za-z][A-Za-z0-9+.-]*:(?://" AUTHORITY PATHS "|" ABSOLUTE "|" PCHAR "+" PATHS ")?" QUERY
 #define RELATIVE "(?://" AUTHORITY PATHS "|" ABSOLUTE "|" SEGMENT_WITHOUT_COLON PATHS ")?" QUERY
 
+#define BASE64 "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
 const char *string_format_pattern(const char *name) {
   static const struct {
     const char *name, *pattern;
@@ -67,7 +69,8 @@ const char *string_format_pattern(const char *name) {
       {"uri", "^" URI "$"},
       {"uri-reference", "^(?:" URI "|" RELATIVE ")$"},
       {"json-pointer", "^(?:/(?:[^/~]|~[01])*)*$"},
-      {"byte", "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"},
+      {"byte", BASE64},
+      {"base64", BASE64},
       {"password", ""},
       {"binary", ""},
       {"path", ""},

@@ -3,22 +3,15 @@
 #include <string.h>
 
 #include "grammar/json_text.h"
+#include "grammar/known_pattern.h"
 #include "grammar/pattern_length.h"
 #include "grammar/string_format.h"
 
-/* Patterns that libraries write beside a format, and that say in other words what the format does here: some with
- * lookahead, which no pattern may have. */
-static const char *pattern_beside_pattern(const struct string_rules *rules) {
-  (void)rules;
-  return NULL;
-}
-
-/* The pattern to obey; "" for any text. */
+/* The pattern to obey; "" for any text, NULL for a format that is not known. Beside a pattern, which is the more exact
+ * of the two, a format is an annotation. */
 static const char *pattern_of(const struct string_rules *rules) {
-  const char *format = rules->format ? string_format_pattern(rules->format) : "";
-  if (rules->pattern && (!format || !*format)) return rules->pattern;
-  if (rules->pattern) return pattern_beside_pattern(rules);
-  return format;
+  if (rules->pattern) return known_pattern(rules->pattern);
+  return rules->format ? string_format_pattern(rules->format) : "";
 }
 
 static grammar_expression any_characters(struct grammar_builder *builder, const struct string_rules *rules,
@@ -31,7 +24,7 @@ static grammar_expression any_characters(struct grammar_builder *builder, const 
 grammar_expression string_rules_expression(struct grammar_builder *builder, const struct string_rules *rules,
                                            enum pattern_place place) {
   const char *pattern = pattern_of(rules);
-  if (!pattern) return grammar_fail(builder, KJ_UNSUPPORTED, "a format that is not known, or together with a pattern");
+  if (!pattern) return grammar_fail(builder, KJ_UNSUPPORTED, "a format that is not known");
   if (!*pattern) return any_characters(builder, rules, place);
   return pattern_compile_bounded(builder, pattern, strlen(pattern), place, rules->min_length, rules->max_length);
 }
@@ -51,12 +44,10 @@ static int try_out(const struct string_rules *rules, struct kj_error *error) {
 }
 
 int string_rules_check(const struct string_rules *rules, const char **culprit, struct kj_error *error) {
-  *culprit = "format";
-  if (rules->format && !string_format_pattern(rules->format))
-    return kj_fail(error, KJ_UNSUPPORTED, "'%.100s'", rules->format);
-  *culprit = "pattern";
   const char *pattern = pattern_of(rules);
-  if (!pattern) return kj_fail(error, KJ_UNSUPPORTED, "together with a format");
+  *culprit = "format";
+  if (!pattern) return kj_fail(error, KJ_UNSUPPORTED, "'%.100s'", rules->format);
+  if (rules->pattern) *culprit = "pattern";
   if (!*pattern) return 0;
   struct string_rules alone = {.pattern = rules->pattern, .format = rules->format, .max_length = GRAMMAR_UNBOUNDED};
   int result = try_out(&alone, error);

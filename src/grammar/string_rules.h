@@ -9,7 +9,7 @@
 
 struct string_rules {
   const char *pattern;             /* or NULL */
-  const char *format;              /* of grammar/string_format.h, or NULL */
+  const char *format;              /* of grammar/string_format.h, or NULL; beside a pattern it says nothing */
   uint32_t min_length, max_length; /* characters; GRAMMAR_UNBOUNDED */
 };
 

@@ -6,7 +6,7 @@ import random
 import jsonschema
 import pytest
 
-from schema_cases import CASES, OPENAPI, REFUSED
+from schema_cases import CASES, LIBRARIES, OPENAPI, REFUSED
 from tools import answers
 
 ALL_WORDS = ["a", "b", "ab", "name", "", "ä", "x-y", "\"quoted\"", "\\", "0", "long name"]
@@ -49,6 +49,19 @@ def test_cases_and_walks():
         requests.append({"schema": schema, "texts": texts, "walks": 30, "seed": number})
     seen = check(requests)
     assert min(seen.values()) > 400, seen
+
+
+def test_what_libraries_write():
+    """Without the assertion of formats: zod's and jsonschema's are not the same."""
+    requests = [{"schema": schema, "texts": [json.dumps(instance) for instance in instances], "walks": 40, "seed": 7}
+                for schema, instances in LIBRARIES]
+    for request, answer in zip(requests, answers("match_schema", requests)):
+        validator = jsonschema.Draft202012Validator(request["schema"])
+        assert "error" not in answer, answer
+        for text, found in zip(request["texts"], answer["found"]):
+            assert (found == "accepted") == validator.is_valid(json.loads(text)), (request["schema"], text)
+        for walk in answer["walks"]:
+            assert validator.is_valid(json.loads(walk)), (request["schema"], walk)
 
 
 def test_words_of_openapi():
