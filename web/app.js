@@ -28,8 +28,10 @@ function remember(name, value) {
 }
 
 let warned = false;
+const forgotten = new Set(); // ids of chats that an answer on its way must not bring back
 
 async function save(chat) {
+  if (forgotten.has(chat.id)) return;
   const isNew = !chats.has(chat.id);
   chats.set(chat.id, chat);
   if (isNew && chat === view.chat) {
@@ -47,11 +49,13 @@ async function save(chat) {
 }
 
 async function forget(chat) {
+  forgotten.add(chat.id);
+  view.running.get(chat.id)?.controller.abort();
   chats.delete(chat.id);
   if (view.chat === chat) location.hash = "#/";
   sidebar.render();
   await deleteChat(chat.id);
-  toast("Chat deleted.", { label: "Undo", run: () => save(chat) });
+  toast("Chat deleted.", { label: "Undo", run: () => { forgotten.delete(chat.id); save(chat); } });
 }
 
 const feed = new ClusterFeed();

@@ -26,9 +26,9 @@ const titleOf = (text) => {
 
 /** The messages that are shown: from the first to the last of the selected branch. */
 export function pathOf(chat) {
-  const path = [];
-  for (let id = chat.selected[""]; id && chat.nodes[id] && path.length <= 10000; id = chat.selected[id]) path.push(chat.nodes[id]);
-  return path;
+  const path = new Set();
+  for (let node = chat.nodes[chat.selected[""]]; node && !path.has(node); node = chat.nodes[chat.selected[node.id]]) path.add(node);
+  return [...path];
 }
 
 /** The branches that begin beside this message, itself included, oldest first. */
@@ -93,10 +93,11 @@ export function requestFor(chat, node, model) {
 }
 
 const text = (value, most = 10_000_000) => (typeof value === "string" ? value.slice(0, most) : "");
+const isId = (value) => typeof value === "string" && /^[a-zA-Z0-9-]{1,100}$/.test(value);
 const count = (value) => (Number.isFinite(value) ? value : 0);
 
 function checkedNode(id, node) {
-  const made = { id, parent: text(node.parent, 100), role: node.role, content: text(node.content), created: count(node.created) };
+  const made = { id, parent: isId(node.parent) ? node.parent : "", role: node.role, content: text(node.content), created: count(node.created) };
   if (!["user", "assistant", "tool", "system"].includes(node.role)) return null;
   if (node.reasoning) made.reasoning = text(node.reasoning);
   if (node.toolCallId) made.toolCallId = text(node.toolCallId, 200);
@@ -115,18 +116,18 @@ function checkedNode(id, node) {
 export function checkedChat(value) {
   if (typeof value !== "object" || !value || typeof value.nodes !== "object" || !value.nodes) return null;
   const chat = newChat({});
-  chat.id = text(value.id, 100) || chat.id;
+  if (isId(value.id)) chat.id = value.id;
   chat.title = text(value.title, 200) || chat.title;
   chat.named = value.named === true;
   chat.created = count(value.created) || chat.created;
   chat.updated = count(value.updated) || chat.created;
   chat.settings = checkedSettings(value.settings);
   for (const [id, node] of Object.entries(value.nodes)) {
-    const made = node && typeof node === "object" ? checkedNode(text(id, 100), node) : null;
+    const made = isId(id) && node && typeof node === "object" ? checkedNode(id, node) : null;
     if (made) chat.nodes[id] = made;
   }
   for (const [parent, child] of Object.entries(value.selected ?? {})) {
-    if (chat.nodes[child]?.parent === parent) chat.selected[parent] = child;
+    if (isId(child) && chat.nodes[child]?.parent === parent) chat.selected[parent] = child;
   }
   return chat;
 }

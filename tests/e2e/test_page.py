@@ -61,7 +61,7 @@ def browser():
     chromium = shutil.which("chromium")
     assert chromium, "the tests of the page need Debian's chromium"
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield started
         started.close()
 
@@ -183,6 +183,19 @@ def test_an_answer_is_stopped(lead, open_page):
     expect(answers(page).last).to_have_text(re.compile("On we go."))
     assert len(answers(page).first.inner_text()) == length
     assert "word20" in lead.prompts()[-1][1]
+    # A chat that is deleted while it is answered stays deleted.
+    button(page, "New chat").click()
+    field(page).fill("for ever")
+    field(page).press("Enter")
+    expect(answers(page).last).to_contain_text("word20 ")
+    chats = page.get_by_role("navigation", name="Your chats").get_by_role("link")
+    expect(chats).to_have_count(2)
+    chats.first.hover()
+    button(page, "Delete for ever").first.click()
+    eventually(lambda: lead.metric("kaiju_requests_running") == 0, "the request has ended")
+    page.reload()
+    expect(field(page)).to_be_focused()
+    expect(chats).to_have_count(1)
 
 
 def test_messages_branch(lead, open_page):
@@ -331,7 +344,8 @@ def test_chats_travel_as_files(lead, open_page, tmp_path):
         node["content"] += ATTACK
         node["role"] = "assistant" if node["role"] == "assistant" else "user"
     chat["title"] = "<img src=x onerror='window.attacked = 1'>"
-    data["chats"] += [None, {"nodes": {"a": 1, "b": {"role": "wizard"}}, "selected": {"": "b"}}]
+    circle = {"a": {"role": "user", "parent": "b"}, "b": {"role": "user", "parent": "a"}, "__proto__": {"role": "user"}}
+    data["chats"] += [None, {"id": "../x", "nodes": {**circle, "c": 1, "d": {"role": "wizard"}}, "selected": {"": "d", "a": "b", "b": "a"}}]
     saved.write_text(json.dumps(data))
     other = open_page(lead)
     other.locator("#import-file").set_input_files(saved)
@@ -339,6 +353,8 @@ def test_chats_travel_as_files(lead, open_page, tmp_path):
     other.get_by_role("navigation", name="Your chats").get_by_role("link", name="<img src=x").click()
     expect(answers(other)).to_contain_text("<iframe srcdoc=")
     assert other.evaluate("() => window.attacked") is None
+    other.get_by_role("navigation", name="Your chats").get_by_role("link", name="New chat").click()
+    expect(answers(other)).to_have_count(0)
     saved.write_text("{")
     other.locator("#import-file").set_input_files(saved)
     expect(other.get_by_text("was not imported")).to_be_visible()
