@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDE = 4 }; /* a class has at least all but one part in WIDE of the tokens */
-
 static void set(uint64_t *bits, uint32_t token) { bits[token / 64] |= (uint64_t)1 << token % 64; }
 
 /* A configuration that can read many characters of a class for which there is a slice. */
@@ -21,14 +19,13 @@ static struct run find_run(const struct grammar_masks *masks, const struct parse
     parse_configuration configuration = states->configurations[state->first + i];
     const struct automaton_state *reads = &masks->grammar->states[configuration >> 32];
     if (reads->loop_class == AUTOMATON_NONE || !masks->slices[reads->loop_class]) continue;
-    struct run run = {masks->slices[reads->loop_class], i, UINT32_MAX};
+    struct run run = {masks->slices[reads->loop_class], i, PARSE_NO_RUN - 1};
     if (reads->loop_site != AUTOMATON_NONE) {
       const struct automaton_site *site = &masks->grammar->sites[reads->loop_site];
       if (site->maximum != GRAMMAR_UNBOUNDED)
         run.characters = site->maximum - states->stacks[(uint32_t)configuration].rounds;
     }
-    if (run.characters > run.slice->longest) run.characters = run.slice->longest;
-    if (!best.slice || run.slice->rest.token_count < best.slice->rest.token_count ||
+    if (!best.slice || run.slice->members > best.slice->members ||
         (run.slice == best.slice && run.characters > best.characters))
       best = run;
   }
@@ -109,8 +106,7 @@ static bool find(struct grammar_masks *masks, uint32_t number, uint64_t *bits) {
   struct parse_state state = masks->states->states[number];
   struct run run = find_run(masks, &state);
   const struct token_tree *tree = &masks->vocabulary->tree;
-  /* Of a narrow class the rest is nearly everything; then the walk of the whole tree, which skips runs, is as good. */
-  if (run.slice && run.slice->rest.token_count <= tree->token_count / WIDE) {
+  if (run.slice && run.slice->wide) {
     token_slice_add(run.slice, run.characters, bits, masks->words);
     int rest_only = run.characters >= run.slice->longest ? 1 : run_is_alone(masks, number, run);
     if (rest_only < 0) return false;

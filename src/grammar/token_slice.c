@@ -149,9 +149,14 @@ static int build(struct token_slice **result, const struct token_vocabulary *voc
     slice = calloc(1, sizeof *slice);
     if (slice) atomic_init(&slice->references, 1);
     if (slice) slice->runs = calloc((size_t)vocabulary->tree.node_count + 1, 1);
-    code =
-        slice && slice->runs ? fill(slice, vocabulary, lengths, error) : kj_fail_memory(error, "the tokens of a class");
-    if (!code) find_runs(slice->runs, vocabulary, ends);
+    if (!slice || !slice->runs) {
+      code = kj_fail_memory(error, "the tokens of a class");
+    } else {
+      slice->members = members;
+      slice->wide = count_of_tokens - members <= count_of_tokens / SLICE_WIDE;
+      find_runs(slice->runs, vocabulary, ends);
+      if (slice->wide) code = fill(slice, vocabulary, lengths, error);
+    }
   }
   free(lengths);
   free(ends);

@@ -10,10 +10,20 @@
 #include "grammar/token_tree.h"
 #include "grammar/token_vocabulary.h"
 
-enum { SLICE_BITMAPS = 16 };
+enum {
+  SLICE_BITMAPS = 16,
+  SLICE_WIDE = 4 /* a wide class leaves at most one part in so many of the tokens */
+};
 
 struct token_slice {
   atomic_uint references;
+  uint32_t members; /* tokens */
+  /* [nodes of the vocabulary's tree] 1 + the number of characters that follow the node in the token where they are
+   * most, if whatever follows it consists of characters of the class alone; otherwise 0. */
+  uint8_t *runs;
+  /* Whether there is what stands below it here. Of a narrow class the rest is nearly everything, and a walk of the
+   * whole tree with the help of `runs` is as good. */
+  bool wide;
   uint32_t longest; /* characters of a token of the slice */
   /* [i]: tokens of at most i + 1 characters; the last: all of them. */
   uint64_t *bitmaps[SLICE_BITMAPS + 1];
@@ -21,9 +31,6 @@ struct token_slice {
   uint32_t *long_lengths;
   uint32_t long_count;
   struct token_tree rest; /* tokens that are not in the slice */
-  /* [nodes of the vocabulary's tree] 1 + the number of characters that follow the node in the token where they are
-   * most, if whatever follows it consists of characters of the class alone; otherwise 0. */
-  uint8_t *runs;
 };
 
 /* The slice of a normalized class (grammar/class_ranges.h), to be given back. *slice is NULL where the class has too
