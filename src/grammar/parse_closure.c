@@ -42,7 +42,7 @@ struct parse_closures {
 static struct parse_closure *create(void) {
   struct parse_closure *closure = calloc(1, sizeof *closure);
   if (!closure) return NULL;
-  closure->visited_capacity = 64;
+  closure->visited_capacity = 512;
   closure->visited = calloc(closure->visited_capacity, sizeof *closure->visited);
   if (closure->visited) return closure;
   free(closure);

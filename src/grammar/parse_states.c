@@ -26,7 +26,7 @@ static bool reserve(struct parse_states *states, void **array, size_t count, siz
             "the grammar is too ambiguous: a token would take more than %d MiB to find", (int)(PARSE_MAX_BYTES >> 20));
     return false;
   }
-  size_t wanted = *capacity ? *capacity + *capacity / 2 : 256;
+  size_t wanted = *capacity ? *capacity * 2 : extra > 8 ? extra * 64 : 512;
   if (wanted < count + extra) wanted = count + extra;
   void *grown = realloc(*array, wanted * size);
   if (!grown) {
