@@ -12,7 +12,7 @@ base=(build-essential cmake ninja-build pkg-config libfabric-dev libevent-dev li
 build=("${base[@]}")
 command -v npm >/dev/null || build+=(python3 python3-venv)
 test=("${base[@]}" libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev gcc-aarch64-linux-gnu
-  libc6-dev-arm64-cross qemu-user python3 python3-venv iproute2 procps openssl chromium
+  libc6-dev-arm64-cross qemu-user python3 python3-venv iproute2 procps openssl chromium git
   fonts-dejavu-core mandoc zsh fish)
 peers=("${build[@]}" python3 python3-venv)
 

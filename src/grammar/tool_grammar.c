@@ -63,17 +63,12 @@ static grammar_expression call_of(const struct json_values *values, enum tool_fo
   return grammar_fail(builder, error.code, "%s", error.message);
 }
 
-static int create(struct grammar **grammar, const struct tool_grammar_options *options, bool plain,
-                  struct kj_error *error) {
-  struct grammar_builder *builder = NULL;
+int tool_grammar_expression(struct grammar_builder *builder, const struct tool_grammar_options *options, bool plain,
+                            grammar_expression *expression, struct kj_error *error) {
   size_t index = 0, count = 0;
   json_t *tool = NULL;
-  int result = 0;
   grammar_expression *calls = calloc(json_array_size(options->tools) + 1, sizeof *calls);
-  if (!calls || grammar_builder_create(&builder, error)) {
-    result = kj_fail_memory(error, "the grammar of the tools");
-    goto done;
-  }
+  if (!calls) return kj_fail_memory(error, "the grammar of the tools");
   struct json_values values = json_values_make(builder);
   json_array_foreach(options->tools, index, tool) {
     const json_t *function = json_object_get(tool, "function");
@@ -82,20 +77,28 @@ static int create(struct grammar **grammar, const struct tool_grammar_options *o
     if (is_written && is_allowed(options->allowed, name))
       calls[count++] = call_of(&values, options->form, name, json_object_get(function, "parameters"), plain);
   }
-  if (count == 0) {
-    result = kj_fail(error, KJ_INVALID, "there is no tool that may be called and whose name the model can write");
-    goto done;
+  if (count > 0) {
+    grammar_expression call =
+        GRAMMAR_SEQUENCE(builder, grammar_text(builder, "<tool_call>\n"), grammar_choice(builder, calls, count),
+                         grammar_text(builder, "\n</tool_call>"));
+    grammar_expression next = GRAMMAR_SEQUENCE(builder, grammar_text(builder, "\n"), call);
+    *expression =
+        options->only_one ? call : GRAMMAR_SEQUENCE(builder, call, grammar_repeat(builder, next, 0, GRAMMAR_UNBOUNDED));
   }
-  grammar_expression call =
-      GRAMMAR_SEQUENCE(builder, grammar_text(builder, "<tool_call>\n"), grammar_choice(builder, calls, count),
-                       grammar_text(builder, "\n</tool_call>"));
-  grammar_expression next = GRAMMAR_SEQUENCE(builder, grammar_text(builder, "\n"), call);
-  grammar_expression all =
-      options->only_one ? call : GRAMMAR_SEQUENCE(builder, call, grammar_repeat(builder, next, 0, GRAMMAR_UNBOUNDED));
-  result = grammar_finish(builder, thought_first(builder, options->thought, all), grammar, error);
-done:
-  grammar_builder_free(builder);
   free(calls);
+  return count > 0
+             ? 0
+             : kj_fail(error, KJ_INVALID, "there is no tool that may be called and whose name the model can write");
+}
+
+static int create(struct grammar **grammar, const struct tool_grammar_options *options, bool plain,
+                  struct kj_error *error) {
+  struct grammar_builder *builder = NULL;
+  grammar_expression calls = 0;
+  int result = grammar_builder_create(&builder, error);
+  if (!result) result = tool_grammar_expression(builder, options, plain, &calls, error);
+  if (!result) result = grammar_finish(builder, thought_first(builder, options->thought, calls), grammar, error);
+  grammar_builder_free(builder);
   return result;
 }
 

@@ -24,6 +24,11 @@ struct tool_grammar_options {
   enum thought_place thought;
 };
 
+/* The calls alone, without a thought, as a part of something else. `plain`: any object for arguments, for schemas that
+ * together are too much. KJ_INVALID as below; what else is wrong, grammar_finish says. */
+int tool_grammar_expression(struct grammar_builder *builder, const struct tool_grammar_options *options, bool plain,
+                            grammar_expression *expression, struct kj_error *error);
+
 /* KJ_INVALID if no tool of the request may be called, or has a name that its form can write. */
 int tool_grammar_create(struct grammar **grammar, const struct tool_grammar_options *options, struct kj_error *error);
 

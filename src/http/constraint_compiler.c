@@ -67,13 +67,19 @@ static int build(struct grammar_builder *builder, const struct output_constraint
   return 0;
 }
 
+static struct tool_grammar_options calls_of(const struct output_constraint *constraint,
+                                            const struct constraint_setting *setting) {
+  bool wanted = constraint->kind == CONSTRAINT_TOOL_CALLS;
+  return (struct tool_grammar_options){.form = setting->tool_form,
+                                       .tools = setting->tools,
+                                       .allowed = wanted ? constraint->value : NULL,
+                                       .only_one = constraint->only_one || setting->only_one_call,
+                                       .thought = setting->thought};
+}
+
 static int tool_calls(const struct output_constraint *constraint, const struct constraint_setting *setting,
                       struct grammar **grammar, struct api_error *error) {
-  struct tool_grammar_options options = {.form = setting->tool_form,
-                                         .tools = setting->tools,
-                                         .allowed = constraint->value,
-                                         .only_one = constraint->only_one || setting->only_one_call,
-                                         .thought = setting->thought};
+  struct tool_grammar_options options = calls_of(constraint, setting);
   struct kj_error cause;
   if (setting->tool_form == TOOL_FORM_NONE)
     return api_fail(error, 400, "unsupported", constraint->path,
@@ -82,29 +88,49 @@ static int tool_calls(const struct output_constraint *constraint, const struct c
   return tool_grammar_create(grammar, &options, &cause) ? fail_at(error, &cause, constraint->path) : 0;
 }
 
+/* The form of an answer binds the answer: a model that is offered tools may call them before it. */
+static bool may_call(const struct output_constraint *constraint, const struct constraint_setting *setting) {
+  return (constraint->kind == CONSTRAINT_JSON_OBJECT || constraint->kind == CONSTRAINT_JSON_SCHEMA) &&
+         json_array_size(setting->tools) > 0 && setting->tool_form != TOOL_FORM_NONE;
+}
+
+static int create(const struct output_constraint *constraint, const struct constraint_setting *setting,
+                  bool plain_calls, struct grammar **grammar, char path[JSON_SCHEMA_PATH], struct kj_error *error) {
+  struct grammar_builder *builder = NULL;
+  grammar_expression expression = 0, calls = 0;
+  memcpy(path, constraint->path, JSON_SCHEMA_PATH);
+  int code = grammar_builder_create(&builder, error);
+  if (!code) code = build(builder, constraint, path, &expression, error);
+  if (!code && may_call(constraint, setting)) {
+    struct tool_grammar_options options = calls_of(constraint, setting);
+    struct kj_error none;
+    /* Tools that the model cannot name are no reason to refuse the answer. */
+    if (tool_grammar_expression(builder, &options, plain_calls, &calls, &none) == 0)
+      expression = GRAMMAR_CHOICE(builder, expression, calls);
+  }
+  if (!code) {
+    code = grammar_finish(builder, thought_first(builder, setting->thought, expression), grammar, error);
+    if (code) kj_fail_context(error, "'%s'", path);
+  }
+  grammar_builder_free(builder);
+  return code;
+}
+
 int constraint_grammar(const struct output_constraint *constraint, const struct constraint_setting *setting,
                        struct grammar **grammar, struct api_error *error) {
   _Static_assert(sizeof constraint->path == JSON_SCHEMA_PATH && sizeof error->param == JSON_SCHEMA_PATH, "paths");
   *grammar = NULL;
   if (constraint->kind == CONSTRAINT_TOOL_CALLS) return tool_calls(constraint, setting, grammar, error);
-  struct grammar_builder *builder = NULL;
   struct kj_error cause;
   char path[JSON_SCHEMA_PATH];
-  grammar_expression expression = 0;
-  memcpy(path, constraint->path, sizeof path);
-  int code = grammar_builder_create(&builder, &cause);
-  if (!code) code = build(builder, constraint, path, &expression, &cause);
-  if (!code) {
-    code = grammar_finish(builder, thought_first(builder, setting->thought, expression), grammar, &cause);
-    if (code) kj_fail_context(&cause, "'%s'", path);
-  }
-  grammar_builder_free(builder);
+  int code = create(constraint, setting, false, grammar, path, &cause);
+  if (code && may_call(constraint, setting)) code = create(constraint, setting, true, grammar, path, &cause);
   return code ? fail_at(error, &cause, path) : 0;
 }
 
 /* All that the grammar depends on, as text; NULL without memory. */
 static char *key_of(const struct output_constraint *constraint, const struct constraint_setting *setting) {
-  bool calls = constraint->kind == CONSTRAINT_TOOL_CALLS;
+  bool calls = constraint->kind == CONSTRAINT_TOOL_CALLS || may_call(constraint, setting);
   json_t *key = json_pack("[i, b, i, b, i, O?, O?]", (int)constraint->kind, constraint->only_one,
                           (int)setting->tool_form, setting->only_one_call, (int)setting->thought, constraint->value,
                           calls ? (json_t *)setting->tools : NULL);

@@ -81,7 +81,7 @@ int prepare_chat_tokens(const struct preparer_options *options, struct completio
                         struct token_list *tokens, struct api_error *error) {
   struct buffer text = {0};
   int failed = prepare_chat_prompt(options, request, &text, error);
-  if (!failed && options->thinks && !request->continuation)
+  if (!failed && options->thinks && !request->continuation && !thought_closed(buffer_text(&text), text.length))
     request->thought = thought_opened(buffer_text(&text), text.length) ? REQUEST_THINKS : REQUEST_MAY_THINK;
   if (!failed) failed = encode(options, buffer_text(&text), text.length, tokens, error);
   buffer_free(&text);

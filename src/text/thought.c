@@ -16,11 +16,14 @@ bool thought_known(const struct chat_template *chat) {
   return chat_template_mentions(chat, OPENING) || chat_template_mentions(chat, CLOSING);
 }
 
-bool thought_opened(const char *prompt, size_t length) {
-  while (length > 0 && is_space(prompt[length - 1])) length--;
-  size_t tag = sizeof OPENING - 1;
-  return length >= tag && memcmp(prompt + length - tag, OPENING, tag) == 0;
+static bool ends_with(const char *text, size_t length, const char *tag) {
+  while (length > 0 && is_space(text[length - 1])) length--;
+  size_t tag_length = strlen(tag);
+  return length >= tag_length && memcmp(text + length - tag_length, tag, tag_length) == 0;
 }
+
+bool thought_opened(const char *prompt, size_t length) { return ends_with(prompt, length, OPENING); }
+bool thought_closed(const char *prompt, size_t length) { return ends_with(prompt, length, CLOSING); }
 
 struct thought thought_start(bool begun) {
   return (struct thought){.state = begun ? THOUGHT_BEGUN : THOUGHT_EXPECTED};

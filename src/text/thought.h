@@ -21,8 +21,10 @@ struct thought {
 
 /* True if the template tells thoughts from answers. */
 bool thought_known(const struct chat_template *chat);
-/* True if the prompt ends with an open <think>. */
+/* True if the prompt ends with an open <think>; with a closed one, as templates write it that are to prevent a thought.
+ */
 bool thought_opened(const char *prompt, size_t length);
+bool thought_closed(const char *prompt, size_t length);
 
 /* `begun` as thought_opened says. To be freed. */
 struct thought thought_start(bool begun);

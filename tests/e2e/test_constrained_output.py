@@ -172,3 +172,18 @@ def test_t6_required_calls_streamed(caller):
     assert names and set(names) <= {"open_file", "close_file"} and reason in ("tool_calls", "length")
     for _, arguments in list(parts.values())[:None if reason == "tool_calls" else -1]:
         jsonschema.validate(json.loads(arguments), TOOLS[0]["function"]["parameters"])
+
+
+def test_a_form_binds_the_answer_and_leaves_the_tools(caller):
+    """With tools to choose from, the model answers in the form or calls: which, is the model's choice."""
+    for beginning, calls in (("<tool_call>", True), ("{", False)):
+        with caller.client() as client:
+            token, = client.post("/../tokenize", cast_to=object, body={"content": beginning})["tokens"]
+        choice = chat(caller, tools=TOOLS, response_format=format_of(SCHEMA), parallel_tool_calls=False,
+                      logit_bias={str(token): 100}).choices[0]
+        assert bool(choice.message.tool_calls) == calls and choice.finish_reason == ("tool_calls" if calls else "stop")
+        if calls:
+            assert choice.message.content is None
+            arguments_of(choice.message.tool_calls[0])
+        else:
+            jsonschema.validate(json.loads(choice.message.content), SCHEMA)

@@ -84,6 +84,9 @@ static void a_prompt_may_open_the_thought(void **state) {
                {"<|im_start|>assistant\n", false},         {"think>", false}, {"", false}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     assert_int_equal(thought_opened(cases[i].prompt, strlen(cases[i].prompt)), cases[i].opened);
+  assert_true(thought_closed("<think>\n\n</think>\n\n", 19));
+  assert_false(thought_closed("<think>\n", 8));
+  assert_false(thought_closed("", 0));
 }
 
 static void the_template_says_whether_there_are_thoughts(void **state) {
