@@ -32,7 +32,11 @@ static void tell_call(const struct answer *answer, size_t choice, const struct r
     tell(answer, choice, json_pack("{s:[o]}", "tool_calls", entry), logprobs ? logprobs : json_null(), NULL, out);
     logprobs = NULL;
   }
-  json_decref(logprobs);
+  /* Tokens that only end the call have nothing to tell but these. */
+  if (logprobs && !json_is_null(logprobs))
+    tell(answer, choice, json_pack("{s:s}", "content", ""), logprobs, NULL, out);
+  else
+    json_decref(logprobs);
 }
 
 /* One chunk for each part: there are clients that look at the first thing in a chunk only. */

@@ -293,6 +293,30 @@ static void h10_log_probabilities_beside_calls(void **state) {
   http_reply_free(&reply);
 }
 
+/* The last bracket comes alone: all that it tells is its entry. */
+static void h10_log_probabilities_of_the_end_of_a_call(void **state) {
+  struct serve_fake *serve = *state;
+  static const char TEXT[] = "I add.\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 5}}\n</tool_call>";
+  size_t count = serve_fake_say_bytes(serve, TEXT), last = (size_t)(strstr(TEXT, "}}") + 1 - TEXT), entries = 0;
+  char body[1024];
+  snprintf(body, sizeof body,
+           "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],%s,\"logprobs\":true,\"stream\":true}", TOOLS);
+  struct buffer seen = {0};
+  int client = client_connect(serve->port);
+  fake_engine_pause_before(serve->engine, (int)last);
+  client_send_request(client, "POST", "/v1/chat/completions", body);
+  assert_true(client_read_until(client, "\"bytes\":[125]", &seen));
+  assert_true(fake_engine_wait(serve->engine, FAKE_PAUSED, 1));
+  fake_engine_pause_before(serve->engine, (int)last + 1);
+  assert_true(fake_engine_wait(serve->engine, FAKE_PAUSED, 2));
+  fake_engine_resume(serve->engine);
+  assert_true(client_read_until(client, "[DONE]", &seen));
+  for (const char *at = buffer_text(&seen); (at = strstr(at, "\"logprob\":")); at++) entries++;
+  assert_int_equal(entries, count);
+  buffer_free(&seen);
+  client_close(client);
+}
+
 /* T5: the prompt is the same whether the arguments of an earlier call are text or an object. */
 static void t5_a_history_with_calls(void **state) {
   struct serve_fake *serve = *state;
@@ -351,6 +375,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_call_that_the_limit_cuts_is_no_json, start, stop),
       cmocka_unit_test_setup_teardown(a_stop_string_in_a_call_cuts_it, start, stop),
       cmocka_unit_test_setup_teardown(h10_log_probabilities_beside_calls, start, stop),
+      cmocka_unit_test_setup_teardown(h10_log_probabilities_of_the_end_of_a_call, start_json, stop),
       cmocka_unit_test_setup_teardown(t5_a_history_with_calls, start, stop),
       cmocka_unit_test_setup_teardown(t3_calls_in_the_json_form, start_json, stop),
       cmocka_unit_test_setup_teardown(a_template_without_calls_leaves_text, start_shipped, stop),
