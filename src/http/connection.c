@@ -475,10 +475,12 @@ void connection_begin_stream(struct connection *connection, const char *type) {
 bool connection_write(struct connection *connection, const void *bytes, size_t length) {
   struct evbuffer *output = output_of(connection);
   if (length == 0) return true;
+  /* What comes at once may be more than that, however fast the reader is. */
+  if (evbuffer_get_length(output) > connection->connections->options.max_output) return false;
   if (connection->chunked_output) evbuffer_add_printf(output, "%zx\r\n", length);
   evbuffer_add(output, bytes, length);
   if (connection->chunked_output) evbuffer_add(output, "\r\n", 2);
-  return evbuffer_get_length(output) <= connection->connections->options.max_output;
+  return true;
 }
 
 void connection_end_stream(struct connection *connection, bool close) {

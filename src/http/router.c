@@ -167,10 +167,10 @@ static void post_detokenize(struct call *call) { work_on_text(call, text_detoken
 static void post_apply_template(struct call *call) { work_on_text(call, text_apply_template); }
 static void post_count_tokens(struct call *call) { work_on_text(call, anthropic_count_tokens); }
 
-/* The part of the path at the route's star; to be freed. NULL without memory. Malformed escapes stay as they are: there
- * is nothing under such an id. */
-static char *id_of(const struct call *call) {
-  char *id = strndup(call->rest, strcspn(call->rest, "/"));
+/* The first `length` bytes of what stands at the route's star; to be freed. NULL without memory. Malformed escapes stay
+ * as they are: there is nothing under such an id. */
+static char *id_of(const struct call *call, size_t length) {
+  char *id = strndup(call->rest, length);
   if (id) http_decode_path(id);
   return id;
 }
@@ -187,7 +187,8 @@ static void get_or_delete_response(struct call *call) {
   struct response_store *store = call->router->generations->responses;
   struct buffer answer = {0};
   struct api_error error;
-  char *id = id_of(call);
+  /* With what is behind a slash, which no id has: there is nothing at such a path. */
+  char *id = id_of(call, strlen(call->rest));
   int failed = !id                                 ? api_fail_memory(&error)
                : call->head->method == HTTP_DELETE ? responses_call_delete(store, id, &answer, &error)
                                                    : responses_call_get(store, id, &answer, &error);
@@ -197,7 +198,7 @@ static void get_or_delete_response(struct call *call) {
 
 static void cancel_response(struct call *call) {
   struct api_error error;
-  char *id = id_of(call);
+  char *id = id_of(call, strcspn(call->rest, "/"));
   if (id)
     responses_call_cancel(call->router->generations->responses, id, &error);
   else
@@ -207,7 +208,7 @@ static void cancel_response(struct call *call) {
 }
 
 static void get_input_items(struct call *call) {
-  char *id = id_of(call);
+  char *id = id_of(call, strcspn(call->rest, "/"));
   struct buffer asked = {0};
   buffer_append_format(&asked, "%s?%s", id ? id : "", call->head->query ? call->head->query : "");
   if (!id || buffer_failed(&asked))

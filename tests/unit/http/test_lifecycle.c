@@ -193,13 +193,14 @@ static void a_full_queue_is_429(void **state) {
 /* A reader that does not read is dropped when too much waits for it, and its request is cancelled. */
 static void a_slow_reader_is_dropped(void **state) {
   (void)state;
-  static const struct http_limits limits = {.max_output = 1000};
+  static const struct http_limits limits = {.max_output = 1000, .comment_interval = 0.1};
   struct serve_fake serve = {.context = 20000};
   serve_fake_start(&serve, &limits);
   serve_fake_say_bytes(&serve, "Hello");
   /* Some 30 MB: more than the system's own buffers take. */
   fake_engine_pause_before(serve.engine, 10000);
-  int client = client_connect(serve.port);
+  int client = client_connect(serve.port), room = 4096;
+  assert_int_equal(setsockopt(client, SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
   client_send_request(client, "POST", path,
                       "{\"prompt\":\"hi\",\"max_tokens\":15000,\"stream\":true,\"ignore_eos\":true,\"logprobs\":20}");
   assert_true(fake_engine_wait(serve.engine, FAKE_CANCELLED, 1));

@@ -17,6 +17,9 @@ static int start_with(void **state, const struct http_limits *limits) {
 static int start(void **state) { return start_with(state, NULL); }
 static int start_for_two(void **state) { return start_with(state, &(struct http_limits){.max_responses = 2}); }
 static int start_for_none(void **state) { return start_with(state, &(struct http_limits){.no_responses = true}); }
+static int start_with_little_room(void **state) {
+  return start_with(state, &(struct http_limits){.max_output = 20000});
+}
 static int start_impatient(void **state) { return start_with(state, &(struct http_limits){.comment_interval = 0.05}); }
 
 static int stop(void **state) {
@@ -62,6 +65,9 @@ static void a_response_is_fetched_and_deleted(void **state) {
   json_t *fetched = about(serve, "GET", response, "", 200);
   assert_true(json_equal(response, fetched));
   json_decref(fetched);
+  /* Nothing is behind an id but what is documented. */
+  expect_code(about(serve, "GET", response, "/other", 404), "response_not_found");
+  expect_code(about(serve, "DELETE", response, "/other", 404), "response_not_found");
   json_t *deleted = about(serve, "DELETE", response, "", 200);
   assert_true(json_is_true(json_object_get(deleted, "deleted")));
   assert_string_equal(text_at(deleted, "id"), text_at(response, "id"));
@@ -71,6 +77,20 @@ static void a_response_is_fetched_and_deleted(void **state) {
   expect_code(about(serve, "GET", response, "/input_items", 404), "response_not_found");
   expect_code(about(serve, "POST", response, "/cancel", 404), "response_not_found");
   json_decref(response);
+}
+
+/* The last event has all at once, and the first ones have the instructions: more than may wait for a reader, who is not
+ * slow for that. */
+static void a_long_event_is_sent(void **state) {
+  struct serve_fake *serve = *state;
+  static const char fields[] =
+      "{\"input\":\"hi\",\"stream\":true,\"top_logprobs\":20,\"max_output_tokens\":20,\"ignore_eos\":true}";
+  struct http_reply reply = client_ask(serve->port, "POST", "/v1/responses", fields);
+  json_t *events = http_reply_events(&reply), *last = json_array_get(events, json_array_size(events) - 1);
+  assert_string_equal(text_at(last, "type"), "response.incomplete");
+  assert_int_equal(json_integer_value(json_object_get(last, "sequence_number")), json_array_size(events) - 1);
+  json_decref(events);
+  http_reply_free(&reply);
 }
 
 static void a_stream_is_kept_as_well(void **state) {
@@ -237,6 +257,7 @@ static void a_long_prompt_has_events_before_its_first_token(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_response_is_fetched_and_deleted, start, stop),
+      cmocka_unit_test_setup_teardown(a_long_event_is_sent, start_with_little_room, stop),
       cmocka_unit_test_setup_teardown(a_stream_is_kept_as_well, start, stop),
       cmocka_unit_test_setup_teardown(what_must_not_be_stored_is_not, start, stop),
       cmocka_unit_test_setup_teardown(nothing_is_stored_where_none_may_be, start_for_none, stop),
