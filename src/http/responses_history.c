@@ -68,6 +68,7 @@ struct history {
   struct json_budget budget; /* for all conversations of one request */
   json_t *loaded;            /* ids of responses */
   json_t *items;             /* those of their conversations by id */
+  json_t *referred;          /* ids that the input has referred to */
   struct api_error *error;
 };
 
@@ -125,6 +126,15 @@ static json_t *resolve(struct history *history, const json_t *reference, size_t 
     api_fail(history->error, 400, "missing_field", path, "'%s' is required: a string", path);
     return NULL;
   }
+  /* A reference is short and an item may be long: many to one would be more than any memory. */
+  if (json_object_get(history->referred, id)) {
+    api_fail(history->error, 400, "duplicate_item", path, "'%s' is '%.100s', which the input has already", path, id);
+    return NULL;
+  }
+  if (json_object_set_new(history->referred, id, json_true()) != 0) {
+    api_fail_memory(history->error);
+    return NULL;
+  }
   json_t *item = json_object_get(history->items, id);
   if (item) return item;
   if (response_of(id, response_id) && !json_object_get(history->loaded, response_id)) {
@@ -160,10 +170,14 @@ static int append_input(struct history *history, json_t *joined, const json_t *i
 
 json_t *responses_history_join(struct response_store *store, const char *previous, const json_t *input, size_t *known,
                                struct api_error *error) {
-  struct history history = {
-      .store = store, .budget = json_budget(), .loaded = json_object(), .items = json_object(), .error = error};
+  struct history history = {.store = store,
+                            .budget = json_budget(),
+                            .loaded = json_object(),
+                            .items = json_object(),
+                            .referred = json_object(),
+                            .error = error};
   json_t *joined = NULL;
-  int failed = history.loaded && history.items ? 0 : api_fail_memory(error);
+  int failed = history.loaded && history.items && history.referred ? 0 : api_fail_memory(error);
   if (!failed && previous) {
     joined = load(&history, previous, "previous_response_id");
     if (!joined && error->status == 0)
@@ -180,6 +194,7 @@ json_t *responses_history_join(struct response_store *store, const char *previou
   if (!failed) failed = append_input(&history, joined, input);
   json_decref(history.loaded);
   json_decref(history.items);
+  json_decref(history.referred);
   if (!failed) return joined;
   json_decref(joined);
   return NULL;

@@ -11,7 +11,13 @@
 #include "http/responses_items.h"
 #include "http/responses_tools.h"
 
-enum { MAX_METADATA = 16, PATH = 160 };
+enum {
+  MAX_METADATA = 16,
+  PATH = 160,
+  /* Of a conversation that is kept: requests that wait hold theirs, and what the model does not read in it costs the
+   * client nothing. */
+  MAX_KEPT = 8 << 20
+};
 
 /* Copied as they are: they have the same name and meaning in chat, which checks them. */
 static int copy_common(struct fields *body, json_t *chat) {
@@ -190,7 +196,8 @@ static json_t *input_items(struct fields *body) {
   return NULL;
 }
 
-static int translate_conversation(struct fields *body, struct response_store *store, bool keep, json_t *chat,
+/* `keep` leaves false if the conversation is too long to be kept. */
+static int translate_conversation(struct fields *body, struct response_store *store, bool *keep, json_t *chat,
                                   json_t *mirror) {
   const char *previous = NULL, *instructions = NULL;
   field_string(body, "previous_response_id", &previous);
@@ -208,10 +215,13 @@ static int translate_conversation(struct fields *body, struct response_store *st
   } else {
     set(body, chat, "messages", messages);
   }
-  if (!body->failed && keep) {
+  if (!body->failed && *keep) {
     char *text = json_dumps(items, JSON_COMPACT);
-    set(body, mirror, "conversation", text ? json_string(text) : NULL);
-    set(body, mirror, "input_count", json_integer((json_int_t)json_array_size(items)));
+    *keep = !text || strlen(text) <= MAX_KEPT;
+    if (*keep) {
+      set(body, mirror, "conversation", text ? json_string(text) : NULL);
+      set(body, mirror, "input_count", json_integer((json_int_t)json_array_size(items)));
+    }
     free(text);
   }
   json_decref(items);
@@ -241,7 +251,7 @@ json_t *responses_request_translate(const json_t *body, struct response_store *s
   translate_text(&fields, chat);
   translate_reasoning(&fields, chat);
   if (!fields.failed) responses_tools_translate(&fields, chat);
-  if (!fields.failed) translate_conversation(&fields, store, keep, chat, *mirror);
+  if (!fields.failed) translate_conversation(&fields, store, &keep, chat, *mirror);
   if (!fields.failed) set(&fields, *mirror, "response", repeat(&fields, keep));
   if (!fields.failed) return chat;
   json_decref(chat);

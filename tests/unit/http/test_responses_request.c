@@ -319,11 +319,37 @@ static void goes_on_from_an_earlier_response(void **state) {
   /* What is kept has the items themselves. */
   struct api_error error;
   json_t *mirror = NULL, *chat = translate(body, store, &mirror, &error);
+  assert_non_null(chat);
   const char *kept = json_string_value(json_object_get(mirror, "conversation"));
   assert_non_null(strstr(kept, "output_text"));
   assert_null(strstr(kept, "item_reference"));
   json_decref(chat);
   json_decref(mirror);
+
+  /* One item many times would be more than what was sent. */
+  snprintf(body, sizeof body, "{\"input\":[{\"id\":\"%s\"},{\"id\":\"%s\"}]}", output, output);
+  assert_null(translate(body, store, &mirror, &error));
+  assert_string_equal(error.code, "duplicate_item");
+  assert_string_equal(error.param, "input[1].id");
+  response_store_free(store);
+}
+
+/* A conversation with much that costs no tokens is not kept, and the response says so. */
+static void a_conversation_too_long_to_be_kept(void **state) {
+  (void)state;
+  struct response_store *store = response_store_create(4, 1 << 26);
+  struct buffer body = {0};
+  buffer_append_text(&body, "{\"input\":[{\"role\":\"user\",\"content\":\"q\"},{\"type\":\"mcp_call\",\"output\":\"");
+  for (int i = 0; i < 9 << 10; i++) buffer_append_format(&body, "%1024d", i);
+  buffer_append_text(&body, "\"}]}");
+  struct api_error error;
+  json_t *mirror = NULL, *chat = translate(buffer_text(&body), store, &mirror, &error);
+  assert_non_null(chat);
+  assert_null(json_object_get(mirror, "conversation"));
+  assert_true(json_is_false(json_object_get(json_object_get(mirror, "response"), "store")));
+  json_decref(chat);
+  json_decref(mirror);
+  buffer_free(&body);
   response_store_free(store);
 }
 
@@ -412,6 +438,7 @@ int main(void) {
       cmocka_unit_test(translates_formats_lengths_and_efforts),
       cmocka_unit_test(mirrors_what_the_response_repeats),
       cmocka_unit_test(goes_on_from_an_earlier_response),
+      cmocka_unit_test(a_conversation_too_long_to_be_kept),
       cmocka_unit_test(bounds_what_references_bring_in),
       cmocka_unit_test(h12_says_which_field_is_wrong),
   };
