@@ -6,14 +6,17 @@
 #include "grammar/json_schema_parts.h"
 #include "grammar/tool_grammar_xml.h"
 
-static bool is_allowed(const json_t *allowed, const char *name) {
+/* An object with the names of an array, new; NULL without memory. */
+static json_t *set_of(const json_t *names) {
+  json_t *set = json_object(), *name = NULL;
+  bool failed = !set;
   size_t index = 0;
-  json_t *value = NULL;
-  if (!allowed) return true;
-  json_array_foreach(allowed, index, value) {
-    if (json_is_string(value) && strcmp(json_string_value(value), name) == 0) return true;
+  json_array_foreach(names, index, name) {
+    if (json_is_string(name)) failed |= json_object_set_new(set, json_string_value(name), json_true()) != 0;
   }
-  return false;
+  if (!failed) return set;
+  json_decref(set);
+  return NULL;
 }
 
 /* Names are required that `properties` does not have. */
@@ -67,14 +70,19 @@ int tool_grammar_expression(struct grammar_builder *builder, const struct tool_g
                             grammar_expression *expression, struct kj_error *error) {
   size_t index = 0, count = 0;
   json_t *tool = NULL;
+  json_t *allowed = set_of(options->allowed);
   grammar_expression *calls = calloc(json_array_size(options->tools) + 1, sizeof *calls);
-  if (!calls) return kj_fail_memory(error, "the grammar of the tools");
+  if (!allowed || !calls) {
+    json_decref(allowed);
+    free(calls);
+    return kj_fail_memory(error, "the grammar of the tools");
+  }
   struct json_values values = json_values_make(builder);
   json_array_foreach(options->tools, index, tool) {
     const json_t *function = json_object_get(tool, "function");
     const char *name = json_string_value(json_object_get(function, "name"));
     bool is_written = name && *name && (options->form != TOOL_FORM_XML || tool_grammar_xml_name(name));
-    if (is_written && is_allowed(options->allowed, name))
+    if (is_written && (!options->allowed || json_object_get(allowed, name)))
       calls[count++] = call_of(&values, options->form, name, json_object_get(function, "parameters"), plain);
   }
   if (count > 0) {
@@ -86,6 +94,7 @@ int tool_grammar_expression(struct grammar_builder *builder, const struct tool_g
         options->only_one ? call : GRAMMAR_SEQUENCE(builder, call, grammar_repeat(builder, next, 0, GRAMMAR_UNBOUNDED));
   }
   free(calls);
+  json_decref(allowed);
   return count > 0
              ? 0
              : kj_fail(error, KJ_INVALID, "there is no tool that may be called and whose name the model can write");

@@ -66,18 +66,23 @@ static void parse_plain(struct fields *fields, struct output_constraint *constra
     set(fields, constraint, CONSTRAINT_GRAMMAR, "grammar", grammar, "grammar");
 }
 
-static bool is_offered(const json_t *tools, const char *name) {
+/* An object with the tools' names, new: there may be many of them and many choices among them. NULL and the error. */
+static json_t *names_of(struct fields *fields, const json_t *tools) {
+  json_t *names = json_object(), *tool = NULL;
+  bool failed = !names;
   size_t index = 0;
-  json_t *tool = NULL;
   json_array_foreach(tools, index, tool) {
-    const char *offered = json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
-    if (offered && strcmp(offered, name) == 0) return true;
+    const char *name = json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
+    if (name) failed |= json_object_set_new(names, name, json_true()) != 0;
   }
-  return false;
+  if (!failed) return names;
+  json_decref(names);
+  field_fail_memory(fields);
+  return NULL;
 }
 
-/* {"type": "function", "function": {"name"}}: appends the name. */
-static void add_named(struct fields *fields, const char *path, const json_t *tools, json_t *names) {
+/* {"type": "function", "function": {"name"}}: appends the name, which must be among those offered. */
+static void add_named(struct fields *fields, const char *path, const json_t *offered, json_t *names) {
   if (fields->failed) return;
   const char *type = "function", *name = NULL;
   field_string(fields, "type", &type);
@@ -93,7 +98,7 @@ static void add_named(struct fields *fields, const char *path, const json_t *too
   if (strcmp(type, "function") != 0 || !name)
     api_fail(fields->error, 400, name ? "invalid_value" : "missing_field", name_path,
              "'%s' must be {\"type\": \"function\", \"function\": {\"name\": …}}", path);
-  else if (!is_offered(tools, name))
+  else if (!json_object_get(offered, name))
     api_fail(fields->error, 400, "invalid_value", name_path, "'%s' is '%.100s': 'tools' has no tool of that name",
              name_path, name);
   else if (json_array_append_new(names, json_string(name)) != 0)
@@ -104,9 +109,10 @@ static void add_named(struct fields *fields, const char *path, const json_t *too
 
 static void parse_named(struct fields *fields, const json_t *choice, const json_t *tools,
                         struct output_constraint *constraint) {
-  json_t *names = json_array();
   struct fields nested = {.object = choice, .path = "tool_choice", .error = fields->error};
-  add_named(&nested, "tool_choice", tools, names);
+  json_t *names = json_array(), *offered = names_of(&nested, tools);
+  add_named(&nested, "tool_choice", offered, names);
+  json_decref(offered);
   fields->failed |= nested.failed;
   set(fields, constraint, CONSTRAINT_TOOL_CALLS, "tool_choice", names, "tool_choice");
   constraint->only_one |= constraint->kind == CONSTRAINT_TOOL_CALLS;
@@ -123,7 +129,7 @@ static void parse_allowed(struct fields *fields, const json_t *choice, const jso
   const char *mode = "auto";
   field_string(&nested, "mode", &mode);
   const json_t *listed = field_value(&nested, "tools", JSON_ARRAY, "an array");
-  json_t *names = json_array(), *one = NULL;
+  json_t *names = json_array(), *offered = names_of(&nested, tools), *one = NULL;
   size_t index = 0;
   if (!nested.failed && strcmp(mode, "required") != 0)
     field_fail(&nested, "unsupported", "tool_choice.allowed_tools.mode",
@@ -132,9 +138,10 @@ static void parse_allowed(struct fields *fields, const json_t *choice, const jso
     char path[160];
     snprintf(path, sizeof path, "tool_choice.allowed_tools.tools[%zu]", index);
     struct fields entry = {.object = one, .path = path, .error = fields->error, .failed = nested.failed};
-    add_named(&entry, path, tools, names);
+    add_named(&entry, path, offered, names);
     nested.failed |= entry.failed;
   }
+  json_decref(offered);
   if (!nested.failed && json_array_size(names) == 0)
     field_fail(&nested, "invalid_value", "tool_choice.allowed_tools.tools",
                "'tool_choice.allowed_tools.tools' needs a tool at least");

@@ -186,6 +186,33 @@ static void reasoning_effort_reaches_the_template(void **state) {
 }
 
 /* Invalid text is refused with its position, never repaired, and what is beside it never lost. */
+/* Thousands of tools and of choices among them are looked at once each. */
+static void h12_many_tools_may_be_called(void **state) {
+  (void)state;
+  enum { COUNT = 24000 };
+  struct buffer body = {0};
+  buffer_append_text(&body, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[");
+  for (int i = 0; i < COUNT; i++)
+    buffer_append_format(&body, "%s{\"type\":\"function\",\"function\":{\"name\":\"f%d\"}}", i ? "," : "", i);
+  buffer_append_text(
+      &body, "],\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[");
+  for (int i = 0; i < COUNT; i++)
+    buffer_append_format(&body, "%s{\"type\":\"function\",\"function\":{\"name\":\"f%d\"}}", i ? "," : "",
+                         COUNT - 1 - i);
+  buffer_append_text(&body, "]}}}");
+  struct completion_request *request = taken(ENDPOINT_CHAT, buffer_text(&body));
+  assert_int_equal(request->constraint.kind, CONSTRAINT_TOOL_CALLS);
+  assert_int_equal(json_array_size(request->constraint.value), COUNT);
+  completion_request_free(request);
+  buffer_free(&body);
+  struct api_error error =
+      refused(ENDPOINT_CHAT,
+              chat("\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"type\":"
+                   "\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[{\"type\":\"function\","
+                   "\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]}}"));
+  assert_string_equal(error.param, "tool_choice.allowed_tools.tools[1].function.name");
+}
+
 static void h3_invalid_text_400_with_position(void **state) {
   (void)state;
   static const char *const texts[] = {"\\ud800", "\\udc00x",     "\\u0000",         "\xff",
@@ -489,6 +516,7 @@ int main(void) {
       cmocka_unit_test(takes_prompts_of_token_ids),
       cmocka_unit_test(takes_several_prompts_and_choices),
       cmocka_unit_test(reasoning_effort_reaches_the_template),
+      cmocka_unit_test(h12_many_tools_may_be_called),
       cmocka_unit_test(h3_invalid_text_400_with_position),
       cmocka_unit_test(h6_content_parts),
       cmocka_unit_test(h6_null_content_with_tool_calls),
