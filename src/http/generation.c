@@ -244,6 +244,12 @@ static int create_choice(struct generation *generation, size_t index, const stru
 static int create_choices(struct generation *generation, const struct preparation *preparation,
                           struct api_error *error) {
   size_t each = generation->request->choices, count = preparation->prompt_count * each;
+  uint32_t capacity = engine_capacity(generation->service->engine);
+  /* Told to come back later, the client would come back for ever. */
+  if (count > capacity)
+    return api_fail(error, 400, "invalid_value", "n",
+                    "the request asks for %zu choices: at most %u can run and wait here (--parallel, --queue)", count,
+                    capacity);
   generation->answer.choices = calloc(count, sizeof *generation->answer.choices);
   generation->runs = calloc(count, sizeof *generation->runs);
   if (!generation->answer.choices || !generation->runs) return api_fail_memory(error);
@@ -288,7 +294,8 @@ void generation_prepared(struct preparation *preparation) {
     return;
   }
   generation->preparation = NULL;
-  connection_release_body(generation->connection);
+  /* What an answer repeats of its request counts as a body as long as it is held. */
+  if (!preparation->request || !preparation->request->mirror) connection_release_body(generation->connection);
   struct api_error error = preparation->error;
   int failed = preparation->request == NULL;
   if (!failed) {

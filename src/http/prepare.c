@@ -1,5 +1,6 @@
 #include "http/prepare.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "http/json.h"
 #include "http/responses_request.h"
 #include "text/detokenizer.h"
 #include "text/fill_in.h"
@@ -89,10 +91,9 @@ int prepare_chat_tokens(const struct preparer_options *options, struct completio
 }
 
 /* What an echo of token ids reads. */
-static int decode(const struct preparer_options *options, struct request_prompt *prompt,
-                  const struct token_list *tokens, struct api_error *error) {
+static int decode(const struct preparer_options *options, struct request_prompt *prompt, struct api_error *error) {
   struct buffer text = {0};
-  detokenize(options->tokenizer, tokens->ids, tokens->count, &text);
+  detokenize(options->tokenizer, prompt->tokens, prompt->token_count, &text);
   prompt->length = text.length;
   buffer_append(&text, "", 1); /* so that it is never NULL */
   if (buffer_failed(&text))
@@ -109,6 +110,7 @@ static int prepare_completion(const struct preparer_options *options, const stru
   if (request->suffix && !fill_in_tokens_find(&fill_in, options->tokenizer))
     return api_fail(error, 400, "unsupported", "suffix",
                     "'suffix' is not supported by this model: its vocabulary has no tokens for filling in");
+  if (request->echo && prompt->tokens && decode(options, prompt, error)) return -1;
   if (request->suffix && token_list_push(tokens, fill_in.before, NULL)) return api_fail_memory(error);
   if (prompt->tokens && !request->suffix) {
     *tokens = (struct token_list){prompt->tokens, prompt->token_count, prompt->token_count};
@@ -119,7 +121,6 @@ static int prepare_completion(const struct preparer_options *options, const stru
   } else {
     failed = encode(options, prompt->text, prompt->length, tokens, error);
   }
-  if (!failed && request->echo && !prompt->text) failed = decode(options, prompt, tokens, error);
   if (failed || !request->suffix) return failed;
   if (token_list_push(tokens, fill_in.between, NULL)) return api_fail_memory(error);
   if (encode(options, request->suffix, request->suffix_length, tokens, error)) return -1;
@@ -146,6 +147,28 @@ static int check_context(const struct preparer_options *options, struct preparat
                   which, count);
 }
 
+/* Every choice has a copy of its prompt, with log-probabilities for each of its tokens: a few ids could ask for more
+ * than any memory. */
+static int check_echo(const struct preparation *preparation, const struct completion_request *request,
+                      struct api_error *error) {
+  uint64_t bytes = 0, values = 0, each = (uint64_t)(request->sampling.top_logprobs + 1);
+  if (!request->echo) return 0;
+  for (size_t i = 0; i < request->prompt_count; i++) {
+    bytes += (uint64_t)request->prompts[i].length * request->choices;
+    values += (uint64_t)preparation->prompts[i].count * request->choices * each;
+  }
+  if (bytes > REQUEST_MAX_ECHO_BYTES)
+    return api_fail(error, 400, "invalid_value", "echo",
+                    "the choices would repeat %" PRIu64 " bytes of the prompts: at most %d are repeated", bytes,
+                    REQUEST_MAX_ECHO_BYTES);
+  if (values > JSON_MAX_VALUES)
+    return api_fail(error, 400, "invalid_value", "logprobs",
+                    "the prompts' tokens, with their alternatives and for all choices, would have %" PRIu64
+                    " log-probabilities: at most %d are given",
+                    values, JSON_MAX_VALUES);
+  return 0;
+}
+
 /* The tokens of all prompts. */
 static int prepare_prompts(const struct preparer_options *options, struct preparation *preparation,
                            struct completion_request *request) {
@@ -161,7 +184,7 @@ static int prepare_prompts(const struct preparer_options *options, struct prepar
       return -1;
     if (check_context(options, preparation, i)) return -1;
   }
-  return 0;
+  return check_echo(preparation, request, &preparation->error);
 }
 
 /* What the tools say about how calls in the answer are read. */

@@ -83,4 +83,7 @@ void prompt_fields_parse(struct fields *fields, struct completion_request *reque
   if (!fields->failed) parse_prompts(fields, request, vocabulary);
   if (!fields->failed && json_string_length(suffix) > 0)
     request->suffix = copy_text(fields, suffix, &request->suffix_length);
+  if (request->suffix && request->echo && request->sampling.top_logprobs >= 0)
+    field_fail(fields, "unsupported", "logprobs",
+               "'logprobs' of an echo and 'suffix' do not go together: the tokens are not those of the text");
 }

@@ -25,7 +25,8 @@ enum {
   REQUEST_MAX_STOPS = 16,
   REQUEST_MAX_STOP_BYTES = 1024,
   REQUEST_DEFAULT_COMPLETION_TOKENS = 16,
-  REQUEST_MAX_CHOICES = 128 /* of all prompts together */
+  REQUEST_MAX_CHOICES = 128,        /* of all prompts together */
+  REQUEST_MAX_ECHO_BYTES = 32 << 20 /* of prompts that are repeated, in all choices together */
 };
 
 /* A prompt of ENDPOINT_COMPLETIONS: text, or token ids if `tokens` is not NULL. */

@@ -256,6 +256,7 @@ void engine_cancel(struct engine *engine, uint64_t id) {
 
 const struct config *engine_config(const struct engine *engine) { return engine->config; }
 uint32_t engine_context(const struct engine *engine) { return engine->context; }
+uint32_t engine_capacity(const struct engine *engine) { return engine->parallel + engine->options.queue; }
 
 static void fill_node_status(struct engine *engine, size_t index, struct engine_node_status *node) {
   const struct plan_stage *stage = &engine->plan->stages[index];

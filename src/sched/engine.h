@@ -129,6 +129,8 @@ uint32_t engine_retry_after(struct engine *engine);
 
 const struct config *engine_config(const struct engine *engine);
 uint32_t engine_context(const struct engine *engine);
+/* Requests that can be running and waiting at most. */
+uint32_t engine_capacity(const struct engine *engine);
 
 enum engine_state { ENGINE_CONNECTING, ENGINE_LOADING, ENGINE_READY, ENGINE_RECOVERING, ENGINE_STOPPING };
 

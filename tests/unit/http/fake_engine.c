@@ -128,6 +128,7 @@ struct engine *fake_engine_create(const struct fake_settings *settings) {
   struct engine *engine = calloc(1, sizeof *engine);
   if (!engine) abort();
   engine->settings = *settings;
+  if (!settings->capacity) engine->settings.capacity = UINT32_MAX;
   engine->config = (struct config){
       .vocabulary = settings->vocabulary,
       .generation = {.sample = true, .temperature = 0.7f, .top_p = 0.8f, .top_k = 20, .repetition_penalty = 1.05f}};
@@ -245,8 +246,8 @@ int engine_submit(struct engine *engine, const struct request *request, uint64_t
     pthread_mutex_unlock(&engine->lock);
     return kj_fail(error, KJ_CANCELLED, "the engine is stopping");
   }
-  if (engine->full) {
-    int code = kj_fail(error, KJ_BUSY, "%s", engine->full);
+  if (engine->full || engine->counts[FAKE_SUBMITTED] - engine->counts[FAKE_ENDED] >= engine->settings.capacity) {
+    int code = kj_fail(error, KJ_BUSY, "%s", engine->full ? engine->full : "the queue is full");
     pthread_mutex_unlock(&engine->lock);
     return code;
   }
@@ -283,6 +284,7 @@ void engine_cancel(struct engine *engine, uint64_t id) {
 
 const struct config *engine_config(const struct engine *engine) { return &engine->config; }
 uint32_t engine_context(const struct engine *engine) { return engine->settings.context; }
+uint32_t engine_capacity(const struct engine *engine) { return engine->settings.capacity; }
 
 uint32_t engine_retry_after(struct engine *engine) {
   pthread_mutex_lock(&engine->lock);

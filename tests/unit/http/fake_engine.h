@@ -11,6 +11,7 @@ enum { FAKE_NO_PAUSE = -1 };
 
 struct fake_settings {
   uint32_t vocabulary, eos, context;
+  uint32_t capacity; /* requests that have not ended; 0: any number */
 };
 
 struct engine *fake_engine_create(const struct fake_settings *settings);

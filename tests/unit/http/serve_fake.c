@@ -18,7 +18,8 @@ void serve_fake_start(struct serve_fake *serve, const struct http_limits *limits
   else
     check(chat_template_load(&serve->chat, model, &error), &error);
   struct fake_settings settings = {.vocabulary = tokenizer_size(serve->tokenizer),
-                                   .context = serve->context ? serve->context : FAKE_CONTEXT};
+                                   .context = serve->context ? serve->context : FAKE_CONTEXT,
+                                   .capacity = serve->capacity};
   assert_true(tokenizer_find(serve->tokenizer, "<|im_end|>", &settings.eos));
   serve->engine = fake_engine_create(&settings);
   struct http_options options = {.host = "127.0.0.1",

@@ -9,6 +9,7 @@
 struct serve_fake {
   /* Set before the start. */
   uint32_t context;                   /* 0: FAKE_CONTEXT */
+  uint32_t capacity;                  /* of the engine; 0: any */
   struct prompt_lines *dropped_lines; /* or NULL; the caller's, as the next two */
   const struct api_keys *keys;
   const struct cors *cors;

@@ -21,6 +21,22 @@ static int start_with(void **state, const char *template) {
 }
 static int start(void **state) { return start_with(state, NULL); }
 static int start_thinking(void **state) { return start_with(state, THINKING); }
+static int start_long(void **state) {
+  struct serve_fake *serve = calloc(1, sizeof *serve);
+  if (!serve) return -1;
+  serve->context = 1 << 20;
+  serve_fake_start(serve, NULL);
+  *state = serve;
+  return 0;
+}
+static int start_for_three(void **state) {
+  struct serve_fake *serve = calloc(1, sizeof *serve);
+  if (!serve) return -1;
+  serve->capacity = 3;
+  serve_fake_start(serve, NULL);
+  *state = serve;
+  return 0;
+}
 static int start_opened(void **state) { return start_with(state, OPENED); }
 
 static int stop(void **state) {
@@ -183,6 +199,15 @@ static void only_the_echo(void **state) {
   json_decref(response);
 }
 
+static void refused(const struct serve_fake *serve, const char *body, const char *param) {
+  struct http_reply reply = client_ask(serve->port, "POST", "/v1/completions", body);
+  json_t *answer = http_reply_json(&reply);
+  if (reply.status != 400) fail_msg("%.200s: %d", body, reply.status);
+  assert_string_equal(json_string_value(json_object_get(json_object_get(answer, "error"), "param")), param);
+  json_decref(answer);
+  http_reply_free(&reply);
+}
+
 static void a_gap_is_filled_in(void **state) {
   struct serve_fake *serve = *state;
   serve_fake_say(serve, "x");
@@ -198,6 +223,18 @@ static void a_gap_is_filled_in(void **state) {
   assert_int_equal(last.token_count, wanted.count);
   assert_memory_equal(last.tokens, wanted.ids, wanted.count * sizeof *wanted.ids);
   token_list_free(&wanted);
+  /* Ids are repeated as text is: without the tokens around them. */
+  struct token_list ids = {0};
+  char body[512], *at = body + snprintf(body, sizeof body, "{\"suffix\":\"): pass\",\"echo\":true,\"prompt\":[");
+  assert_int_equal(tokenizer_encode(serve->tokenizer, "def f(", 6, true, &ids, &error), 0);
+  for (size_t i = 0; i < ids.count; i++) at += sprintf(at, "%s%u", i ? "," : "", ids.ids[i]);
+  strcpy(at, "]}");
+  response = ask(serve, "/v1/completions", body);
+  choice = json_array_get(json_object_get(response, "choices"), 0);
+  assert_string_equal(json_string_value(json_object_get(choice, "text")), "def f(x");
+  json_decref(response);
+  token_list_free(&ids);
+  refused(serve, "{\"prompt\":\"a\",\"suffix\":\"b\",\"echo\":true,\"logprobs\":1}", "logprobs");
 }
 
 /* All choices of a request are given up when one cannot be had. */
@@ -211,6 +248,35 @@ static void a_full_queue_refuses_all(void **state) {
   fake_engine_set_full(serve->engine, NULL, 0);
 }
 
+/* Some find a place and the next one none. */
+static void a_queue_with_room_for_some_refuses_all(void **state) {
+  struct serve_fake *serve = *state;
+  fake_engine_pause_before(serve->engine, 0);
+  int client = client_connect(serve->port);
+  client_send_request(client, "POST", "/v1/completions", "{\"prompt\":\"a\",\"stream\":true}");
+  assert_true(fake_engine_wait(serve->engine, FAKE_PAUSED, 1));
+  struct http_reply reply = client_ask(serve->port, "POST", "/v1/completions", "{\"prompt\":\"a\",\"n\":3}");
+  assert_int_equal(reply.status, 429);
+  http_reply_free(&reply);
+  assert_true(fake_engine_wait(serve->engine, FAKE_SUBMITTED, 3));
+  assert_true(fake_engine_wait(serve->engine, FAKE_CANCELLED, 2));
+  fake_engine_resume(serve->engine);
+  client_close(client);
+}
+
+/* It would be refused whenever it came. */
+static void more_choices_than_the_engine_ever_takes(void **state) {
+  struct serve_fake *serve = *state;
+  struct http_reply reply = client_ask(serve->port, "POST", "/v1/completions", "{\"prompt\":[\"a\",\"b\"],\"n\":2}");
+  json_t *body = http_reply_json(&reply);
+  assert_int_equal(reply.status, 400);
+  assert_string_equal(json_string_value(json_object_get(json_object_get(body, "error"), "param")), "n");
+  json_decref(body);
+  http_reply_free(&reply);
+  serve_fake_say(serve, "x");
+  json_decref(ask(serve, "/v1/completions", "{\"prompt\":\"a\",\"n\":3}"));
+}
+
 static void a_client_that_leaves_ends_all_choices(void **state) {
   struct serve_fake *serve = *state;
   serve_fake_say(serve, "Hello there");
@@ -220,6 +286,23 @@ static void a_client_that_leaves_ends_all_choices(void **state) {
   assert_true(fake_engine_wait(serve->engine, FAKE_SUBMITTED, 3));
   client_close(client);
   assert_true(fake_engine_wait(serve->engine, FAKE_CANCELLED, 3));
+}
+
+/* A short request for much: prompts repeated in many choices, and log-probabilities of their tokens. */
+static void an_echo_is_bounded(void **state) {
+  struct serve_fake *serve = *state;
+  serve_fake_say(serve, "x");
+  struct buffer body = {0};
+  buffer_append_text(&body, "{\"n\":128,\"echo\":true,\"prompt\":\"");
+  for (int i = 0; i < 1 << 18; i++) buffer_append_text(&body, " ");
+  buffer_append_text(&body, "a\"}");
+  refused(serve, buffer_text(&body), "echo");
+  buffer_clear(&body);
+  buffer_append_text(&body, "{\"n\":128,\"echo\":true,\"logprobs\":20,\"prompt\":[1");
+  for (int i = 0; i < 1000; i++) buffer_append_text(&body, ",1");
+  buffer_append_text(&body, "]}");
+  refused(serve, buffer_text(&body), "logprobs");
+  buffer_free(&body);
 }
 
 static void check_thought(const struct serve_fake *serve, const char *fields, const char *thought, const char *text) {
@@ -272,6 +355,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(only_the_echo, start, stop),
       cmocka_unit_test_setup_teardown(a_gap_is_filled_in, start, stop),
       cmocka_unit_test_setup_teardown(a_full_queue_refuses_all, start, stop),
+      cmocka_unit_test_setup_teardown(a_queue_with_room_for_some_refuses_all, start_for_three, stop),
+      cmocka_unit_test_setup_teardown(more_choices_than_the_engine_ever_takes, start_for_three, stop),
+      cmocka_unit_test_setup_teardown(an_echo_is_bounded, start_long, stop),
       cmocka_unit_test_setup_teardown(a_client_that_leaves_ends_all_choices, start, stop),
       cmocka_unit_test_setup_teardown(thoughts_are_told_apart, start_thinking, stop),
       cmocka_unit_test_setup_teardown(a_thought_that_the_prompt_opened, start_opened, stop),
