@@ -6,10 +6,12 @@
 
 #include "http/json.h"
 
+enum { RETRY_AFTER_SECONDS = 5 };
+
 int api_fail(struct api_error *error, int status, const char *code, const char *param, const char *format, ...) {
   error->status = status;
   error->code = code;
-  error->retry_after = 0;
+  error->retry_after = status == 503 ? RETRY_AFTER_SECONDS : 0;
   snprintf(error->param, sizeof error->param, "%s", param ? param : "");
   va_list arguments;
   va_start(arguments, format);
@@ -54,7 +56,7 @@ int api_fail_from(struct api_error *error, const struct kj_error *cause) {
       break;
   }
   api_fail(error, status, code, NULL, "%s", cause->message);
-  if (status == 503 || status == 429) error->retry_after = 5;
+  if (status == 429) error->retry_after = RETRY_AFTER_SECONDS;
   return -1;
 }
 

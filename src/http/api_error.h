@@ -17,7 +17,8 @@ struct api_error {
   char message[1000];
 };
 
-/* Fills `error` and returns -1, so that a failing path reads `return api_fail(error, …);`. `param` may be NULL. */
+/* Fills `error` and returns -1, so that a failing path reads `return api_fail(error, …);`. `param` may be NULL. A 503
+ * says when to come back. */
 int api_fail(struct api_error *error, int status, const char *code, const char *param, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* The same for memory that ran out. */

@@ -142,7 +142,6 @@ static bool add_body(struct connection *connection, const char *bytes, size_t le
     api_fail(&error, 413, "body_too_large", NULL, "the body is larger than %zu bytes", connections->options.max_body);
   } else if (length > connections->options.max_bodies - connections->bodies) {
     api_fail(&error, 503, "overloaded", NULL, "too many large requests at once");
-    error.retry_after = 5;
   } else {
     connections->bodies += length;
     connection->body_counted += length;

@@ -12,8 +12,6 @@
 #include "http/responses_calls.h"
 #include "http/text_calls.h"
 
-enum { RETRY_AFTER_SECONDS = 5 };
-
 struct call {
   const struct router *router;
   struct connection *connection;
@@ -62,7 +60,6 @@ static bool check_ready(const struct router *router, struct api_error *error) {
     api_fail(error, 503, engine_state_name(status->state), NULL, "the engine is %s%s%s",
              engine_state_name(status->state), separator, status->reason);
   }
-  error->retry_after = RETRY_AFTER_SECONDS;
   free(status);
   return ready;
 }

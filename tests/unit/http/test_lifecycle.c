@@ -258,8 +258,17 @@ static void a_server_may_stop_before_the_engine(void **state) {
   int client = client_connect(serve.port);
   client_send_request(client, "POST", path, streamed);
   assert_true(fake_engine_wait(serve.engine, FAKE_PAUSED, 1));
+  int waits = client_connect(serve.port);
+  client_send_request(waits, "POST", path, plain);
+  assert_true(fake_engine_wait(serve.engine, FAKE_SUBMITTED, 2));
   shutdown(client, SHUT_WR);
   http_server_stop(serve.server);
+  /* Another server may be there soon. */
+  struct http_reply reply;
+  assert_true(client_read(waits, true, &reply));
+  assert_string_equal(http_reply_header(&reply, "Retry-After"), "5");
+  expect_error(&reply, 503, "stopping");
+  client_close(waits);
   serve.server = NULL;
   client_close(client);
   serve_fake_stop(&serve);
