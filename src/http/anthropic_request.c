@@ -8,6 +8,7 @@
 #include "http/anthropic_tools.h"
 #include "http/fields.h"
 #include "http/request.h"
+#include "http/shared_fields.h"
 
 /* Sets a member of `chat`, which is taken over; NULL is memory that ran out. */
 static void put(struct fields *fields, json_t *chat, const char *name, json_t *value) {
@@ -18,36 +19,12 @@ static void put(struct fields *fields, json_t *chat, const char *name, json_t *v
   }
 }
 
-/* What is the same in both APIs, and what Kaiju takes besides: checked with the chat request. */
-static void copy_same(struct fields *fields, json_t *chat) {
-  static const char *const names[] = {
-      "model",
-      "max_tokens",
-      "stream",
-      "temperature",
-      "top_p",
-      "top_k",
-      "min_p",
-      "seed",
-      "repetition_penalty",
-      "presence_penalty",
-      "logit_bias",
-      "frequency_penalty",
-      "ignore_eos",
-      "cache_prompt",
-      "chat_template_kwargs",
-      "grammar",
-  };
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    json_t *value = field_any(fields, names[i]);
-    if (value) put(fields, chat, names[i], json_incref(value));
-  }
-}
-
-static void check_length(struct fields *fields) {
+static void translate_length(struct fields *fields, json_t *chat, bool needed) {
   int64_t tokens = 0;
   field_integer(fields, "max_tokens", 1, UINT32_MAX, &tokens);
-  if (tokens == 0)
+  if (tokens > 0)
+    put(fields, chat, "max_tokens", json_integer(tokens));
+  else if (needed)
     field_fail(fields, "missing_field", "max_tokens", "'max_tokens' is required: how many tokens the answer may have");
 }
 
@@ -170,8 +147,8 @@ json_t *anthropic_translate(const json_t *object, bool counts, struct api_error 
     api_fail_memory(error);
     return NULL;
   }
-  copy_same(&fields, chat);
-  if (!counts) check_length(&fields);
+  shared_fields_copy(&fields, chat);
+  translate_length(&fields, chat, !counts);
   translate_stops(&fields, chat);
   translate_thinking(&fields, chat);
   translate_format(&fields, chat);

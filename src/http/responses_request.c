@@ -10,6 +10,7 @@
 #include "http/responses_history.h"
 #include "http/responses_items.h"
 #include "http/responses_tools.h"
+#include "http/shared_fields.h"
 
 enum {
   MAX_METADATA = 16,
@@ -19,36 +20,18 @@ enum {
   MAX_KEPT = 8 << 20
 };
 
-/* Copied as they are: they have the same name and meaning in chat, which checks them. */
-static int copy_common(struct fields *body, json_t *chat) {
-  static const char *const names[] = {
-      "model",
-      "stream",
-      "temperature",
-      "top_p",
-      "top_k",
-      "min_p",
-      "seed",
-      "repetition_penalty",
-      "logit_bias",
-      "presence_penalty",
-      "ignore_eos",
-      "stop",
-      "frequency_penalty",
-      "cache_prompt",
-      "parallel_tool_calls",
-      "grammar",
-      "chat_template_kwargs",
-  };
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    json_t *value = json_object_get(body->object, names[i]);
-    if (value && json_object_set(chat, names[i], value) != 0) field_fail_memory(body);
-  }
-  return body->failed ? -1 : 0;
-}
-
 static void set(struct fields *body, json_t *object, const char *name, json_t *value) {
   if (json_object_set_new(object, name, value) != 0) field_fail_memory(body);
+}
+
+/* Besides what all have in common: of the same name and meaning in chat, which checks them. */
+static void copy_common(struct fields *body, json_t *chat) {
+  static const char *const names[] = {"stop", "parallel_tool_calls"};
+  shared_fields_copy(body, chat);
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    json_t *value = field_any(body, names[i]);
+    if (value) set(body, chat, names[i], json_incref(value));
+  }
 }
 
 /* What would need more than this server is. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "grammar/json_schema.h"
+#include "json_lines.h"
 #include "walk_grammar.h"
 
 static json_t *found_of(struct grammar *grammar, const json_t *texts, struct kj_error *error) {
@@ -37,7 +38,8 @@ static json_t *walks_of(struct grammar *grammar, json_int_t count, uint64_t seed
   return walks;
 }
 
-static json_t *answer_to(const json_t *request) {
+static json_t *answer_to(json_t *request, struct kj_error *none) {
+  (void)none;
   struct json_schema_options options = {.lenient = json_is_true(json_object_get(request, "lenient"))};
   struct grammar_builder *builder = NULL;
   struct grammar *grammar = NULL;
@@ -58,17 +60,4 @@ static json_t *answer_to(const json_t *request) {
   return answer;
 }
 
-int main(void) {
-  char *line = NULL;
-  size_t capacity = 0;
-  ssize_t length = 0;
-  while ((length = getline(&line, &capacity, stdin)) > 0) {
-    json_t *request = json_loadb(line, (size_t)length, JSON_ALLOW_NUL, NULL), *answer = answer_to(request);
-    json_dumpf(answer, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(answer);
-    json_decref(request);
-  }
-  free(line);
-  return 0;
-}
+int main(void) { return json_lines(answer_to); }

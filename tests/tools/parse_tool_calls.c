@@ -8,26 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/tool_calls.h"
+#include "json_lines.h"
+#include "tool_answer.h"
 
-struct answer {
-  struct buffer content, name, arguments;
-  json_t *calls;
-};
-
-static void take(void *context, const struct tool_event *event) {
-  struct answer *answer = context;
-  if (event->kind == TOOL_TEXT) buffer_append(&answer->content, event->bytes, event->length);
-  if (event->kind == TOOL_BEGIN) buffer_append(&answer->name, event->bytes, event->length);
-  if (event->kind == TOOL_ARGUMENTS) buffer_append(&answer->arguments, event->bytes, event->length);
-  if (event->kind != TOOL_END) return;
-  json_array_append_new(answer->calls, json_pack("{s:s, s:s}", "name", buffer_text(&answer->name), "arguments",
-                                                 buffer_text(&answer->arguments)));
-  buffer_clear(&answer->name);
-  buffer_clear(&answer->arguments);
-}
-
-static json_t *answer_to(const json_t *request, struct kj_error *error) {
+static json_t *answer_to(json_t *request, struct kj_error *error) {
   static const char *const FORMS[] = {"none", "json", "xml"};
   const json_t *template = json_object_get(request, "template"), *text = json_object_get(request, "text");
   struct answer answer = {.calls = json_array()};
@@ -59,24 +43,4 @@ done:
   return result;
 }
 
-int main(void) {
-  char *line = NULL;
-  size_t capacity = 0;
-  ssize_t length = 0;
-  int status = 0;
-  while (!status && (length = getline(&line, &capacity, stdin)) > 0) {
-    struct kj_error error = {0};
-    json_t *request = json_loadb(line, (size_t)length, 0, NULL), *answer = answer_to(request, &error);
-    if (answer) {
-      json_dumpf(answer, stdout, JSON_COMPACT);
-      putchar('\n');
-    } else {
-      fprintf(stderr, "no answer: %s\n", error.message);
-      status = 1;
-    }
-    json_decref(answer);
-    json_decref(request);
-  }
-  free(line);
-  return status;
-}
+int main(void) { return json_lines(answer_to); }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_lines.h"
 #include "text/chat.h"
 #include "text/jinja.h"
 
@@ -56,37 +57,14 @@ static json_t *render_chat(const char *source, size_t length, json_t *request) {
   return answer;
 }
 
-int main(void) {
-  char *line = NULL;
-  size_t capacity = 0;
-  ssize_t length = 0;
-  while ((length = getline(&line, &capacity, stdin)) > 0) {
-    json_error_t problem;
-    json_t *request = json_loadb(line, (size_t)length, JSON_ALLOW_NUL, &problem);
-    json_t *template = json_object_get(request, "template");
-    if (!json_is_string(template)) {
-      fprintf(stderr, "not a request: %s\n", problem.text);
-      json_decref(request);
-      free(line);
-      return 1;
-    }
-    const char *source = json_string_value(template);
-    size_t size = json_string_length(template);
-    json_t *answer = json_object_get(request, "messages")
-                         ? render_chat(source, size, request)
-                         : render_plain(source, size, json_object_get(request, "variables"));
-    if (!answer) {
-      fprintf(stderr, "the text is not valid UTF-8\n");
-      json_decref(request);
-      free(line);
-      return 1;
-    }
-    json_dumpf(answer, stdout, JSON_COMPACT);
-    putchar('\n');
-    fflush(stdout);
-    json_decref(answer);
-    json_decref(request);
-  }
-  free(line);
-  return 0;
+static json_t *answer_to(json_t *request, struct kj_error *error) {
+  (void)error;
+  const json_t *template = json_object_get(request, "template");
+  const char *source = json_string_value(template);
+  size_t size = json_string_length(template);
+  if (!source) return NULL;
+  return json_object_get(request, "messages") ? render_chat(source, size, request)
+                                              : render_plain(source, size, json_object_get(request, "variables"));
 }
+
+int main(void) { return json_lines(answer_to); }

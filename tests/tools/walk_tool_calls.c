@@ -11,26 +11,10 @@
 #include <string.h>
 
 #include "grammar/tool_grammar.h"
+#include "json_lines.h"
 #include "text/thought.h"
-#include "text/tool_calls.h"
+#include "tool_answer.h"
 #include "walk_grammar.h"
-
-struct answer {
-  struct buffer content, name, arguments;
-  json_t *calls;
-};
-
-static void take(void *context, const struct tool_event *event) {
-  struct answer *answer = context;
-  if (event->kind == TOOL_TEXT) buffer_append(&answer->content, event->bytes, event->length);
-  if (event->kind == TOOL_BEGIN) buffer_append(&answer->name, event->bytes, event->length);
-  if (event->kind == TOOL_ARGUMENTS) buffer_append(&answer->arguments, event->bytes, event->length);
-  if (event->kind != TOOL_END) return;
-  json_array_append_new(answer->calls, json_pack("{s:s, s:s}", "name", buffer_text(&answer->name), "arguments",
-                                                 buffer_text(&answer->arguments)));
-  buffer_clear(&answer->name);
-  buffer_clear(&answer->arguments);
-}
 
 /* What stands behind the thought. */
 static void drop_thought(const struct buffer *text, bool begun, struct buffer *answer) {
@@ -64,7 +48,8 @@ static json_t *read_back(const struct buffer *text, const struct tool_grammar_op
   return result;
 }
 
-static json_t *answer_to(const json_t *request) {
+static json_t *answer_to(json_t *request, struct kj_error *none) {
+  (void)none;
   const char *form = json_string_value(json_object_get(request, "form"));
   bool thinks = json_is_true(json_object_get(request, "thinks"));
   struct tool_grammar_options options = {.form = strcmp(form, "xml") == 0 ? TOOL_FORM_XML : TOOL_FORM_JSON,
@@ -96,17 +81,4 @@ static json_t *answer_to(const json_t *request) {
   return json_pack("{s:o}", "walks", walks);
 }
 
-int main(void) {
-  char *line = NULL;
-  size_t capacity = 0;
-  ssize_t length = 0;
-  while ((length = getline(&line, &capacity, stdin)) > 0) {
-    json_t *request = json_loadb(line, (size_t)length, JSON_ALLOW_NUL, NULL), *answer = answer_to(request);
-    json_dumpf(answer, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(answer);
-    json_decref(request);
-  }
-  free(line);
-  return 0;
-}
+int main(void) { return json_lines(answer_to); }
