@@ -91,7 +91,7 @@ def test_h13_unknown_fields_are_ignored(solo):
 
 @pytest.mark.parametrize("method, path, status, allow", [
     (b"GET", CHAT, 405, "POST, OPTIONS"), (b"DELETE", "/v1/models", 405, "GET, HEAD, OPTIONS"),
-    (b"BREW", "/health", 405, "GET, HEAD, OPTIONS"), (b"GET", "/v1/nothing", 404, None), (b"GET", "/", 404, None),
+    (b"BREW", "/health", 405, "GET, HEAD, OPTIONS"), (b"GET", "/v1/nothing", 404, None), (b"GET", "/page/nothing", 404, None),
 ])
 def test_h13_methods_and_paths(solo, method, path, status, allow):
     answer = exchange(solo, b"%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % (method, path.encode()))

@@ -124,10 +124,11 @@ def test_the_header_of_the_other_sdks(guarded, files):
         assert web.get("/v1/models", headers={"x-api-key": "another"}).status_code == 401
 
 
-def test_only_health_is_open(guarded, files):
+def test_only_health_and_the_page_are_open(guarded, files):
     with httpx2.Client(verify=trusting(files), base_url=guarded.url) as web:
         assert web.get("/health").json() == {"status": "ok"}
-        for path in ("/metrics", "/v1/models", "/v1/models/kaiju-mini", "/", "/nothing"):
+        assert web.get("/").headers["content-type"].startswith("text/html")
+        for path in ("/metrics", "/cluster", "/v1/models", "/v1/models/kaiju-mini", "/page/nothing", "/nothing"):
             answer = web.get(path)
             assert answer.status_code == 401 and answer.json()["error"]["code"] == "invalid_api_key"
             assert web.get(path, headers={"Authorization": f"Bearer {KEY}"}).status_code in (200, 404)
