@@ -107,6 +107,14 @@ static int collect(struct grammar_masks *masks, struct kj_error *error) {
   return 0;
 }
 
+/* No constraint is in any state: what a text has found that led far astray is of no use to the next one. */
+static void give_back(struct grammar_masks *masks) {
+  if (parse_states_bytes(masks->states) <= PARSE_KEPT_BYTES) return;
+  if (parse_states_collect(masks->states, NULL, 0, NULL)) return; /* it is used as it is, then */
+  mask_forget(masks);
+  masks->collect_at = PARSE_COLLECT_BYTES;
+}
+
 /* Before every use: the constraint has a state. */
 static int enter(struct constraint *constraint, struct kj_error *error) {
   struct grammar_masks *masks = constraint->masks;
@@ -165,6 +173,7 @@ static void release(struct token_constraint *base) {
   if (constraint->link) {
     *constraint->link = constraint->next;
     if (constraint->next) constraint->next->link = constraint->link;
+    if (!constraint->masks->users) give_back(constraint->masks);
   }
   grammar_masks_release(constraint->masks);
   free(constraint);

@@ -87,5 +87,8 @@ void grammar_release(struct grammar *grammar); /* NULL is fine */
 /* Whether the text is in the grammar: 1, or 0, or -1 if that takes more ambiguity or memory than is allowed. For tests
  * and for values that are known beforehand; the length is that of the text in bytes. */
 int grammar_matches(const struct grammar *grammar, const char *text, size_t length);
+/* The same for grammars from outside: -1 also if it takes more than *work, of which what it took is taken. A byte that
+ * can be read in one way is a few units; a unit takes some 50 ns. */
+int grammar_matches_within(const struct grammar *grammar, const char *text, size_t length, size_t *work);
 
 #endif

@@ -302,10 +302,7 @@ static const struct known_closure *find(struct parse_states *states, uint32_t st
   parse_closure_clear(states->part);
   if (!later(states, state, stack, 0)) return NULL;
   while (states->part->work_count > 0) {
-    if (++states->work > PARSE_MAX_WORK) {
-      kj_fail(&states->failure, KJ_UNSUPPORTED, "the grammar is too ambiguous: one token would take too long to find");
-      return NULL;
-    }
+    if (!parse_states_work(states, 1)) return NULL;
     if (!follow(states, states->part->work[--states->part->work_count])) return NULL;
   }
   if (parse_states_bytes(states) > PARSE_MAX_BYTES) {
@@ -336,7 +333,7 @@ bool parse_closure_add(struct parse_states *states, uint32_t automaton_state, ui
   if (!known) return false;
   struct parse_closure *closure = states->closure;
   closure->complete = closure->complete || known->complete;
-  states->work += known->count;
+  if (!parse_states_work(states, known->count)) return false;
   for (uint32_t i = 0; i < known->count; i++)
     if (!parse_closure_keep(states, states->known->found[known->first + i])) return false;
   return true;

@@ -5,6 +5,9 @@
 
 #include "grammar/parse_closure.h"
 
+/* So much of it is a unit of work. */
+enum { WORK_EDGES = 16, WORK_CLASSES = 16 };
+
 static uint32_t fail_memory(struct parse_states *states) {
   kj_fail_memory(&states->failure, "the states of a grammar");
   return PARSE_FAILED;
@@ -101,6 +104,13 @@ static void enter_state(struct parse_states *states, uint32_t number) {
   states->state_slots[slot] = number;
 }
 
+bool parse_states_work(struct parse_states *states, size_t amount) {
+  states->work += amount;
+  if (states->work <= PARSE_MAX_WORK) return true;
+  kj_fail(&states->failure, KJ_UNSUPPORTED, "the grammar is too ambiguous: one token would take too long to find");
+  return false;
+}
+
 /* Appends a state with an empty row of the table. */
 static uint32_t append_state(struct parse_states *states, const parse_configuration *configurations, uint32_t count,
                              bool complete) {
@@ -130,6 +140,7 @@ static uint32_t intern(struct parse_states *states) {
   uint32_t count;
   bool complete;
   const parse_configuration *configurations = parse_closure_result(states->closure, &count, &complete);
+  if (!parse_states_work(states, 1 + count)) return PARSE_FAILED;
   if (count == 0 && !complete) return PARSE_DEAD;
   if (count > PARSE_MAX_WAYS) {
     kj_fail(&states->failure, KJ_UNSUPPORTED,
@@ -144,6 +155,7 @@ static uint32_t intern(struct parse_states *states) {
         (count == 0 || !memcmp(states->configurations + state->first, configurations, count * sizeof *configurations)))
       return states->state_slots[slot];
   }
+  if (!parse_states_work(states, states->class_count / WORK_CLASSES)) return PARSE_FAILED;
   uint32_t number = append_state(states, configurations, count, complete);
   if (number == PARSE_FAILED) return PARSE_FAILED;
   if (grow_slots(states, &states->state_slots, &states->state_slot_count, states->state_count))
@@ -241,10 +253,11 @@ uint32_t parse_states_step(struct parse_states *states, uint32_t number, uint8_t
   struct parse_state state = states->states[number];
   struct byte_range same = {0, UINT8_MAX};
   parse_closure_clear(states->closure);
-  states->work += state.count;
   for (uint32_t i = 0; i < state.count; i++) {
     parse_configuration configuration = states->configurations[state.first + i];
-    const struct automaton_edge *edge = edge_of(grammar, &grammar->states[configuration >> 32], byte, &same);
+    const struct automaton_state *reads = &grammar->states[configuration >> 32];
+    if (!parse_states_work(states, 1 + reads->count / WORK_EDGES)) return PARSE_FAILED;
+    const struct automaton_edge *edge = edge_of(grammar, reads, byte, &same);
     if (edge && !parse_closure_add(states, edge->target, (uint32_t)configuration)) return PARSE_FAILED;
   }
   uint32_t next = intern(states), *row = states->table + (size_t)number * states->class_count;
@@ -363,13 +376,16 @@ int parse_states_collect(struct parse_states *states, uint32_t *live[], size_t c
   return kj_fail_memory(error, "the states of a grammar");
 }
 
-int grammar_matches(const struct grammar *grammar, const char *text, size_t length) {
+int grammar_matches_within(const struct grammar *grammar, const char *text, size_t length, size_t *work) {
   struct parse_states *states;
   if (parse_states_create(&states, grammar, NULL)) return -1;
   uint32_t state = parse_states_start(states);
   for (size_t i = 0; i < length && state >= PARSE_FIRST; i++) {
-    parse_states_begin_step(states);
     state = parse_states_next(states, state, (uint8_t)text[i]);
+    size_t taken = states->work + 1;
+    parse_states_begin_step(states);
+    if (taken > *work) state = PARSE_FAILED;
+    *work -= taken > *work ? *work : taken;
     uint32_t *live[] = {&state};
     if (state >= PARSE_FIRST && parse_states_bytes(states) > PARSE_COLLECT_BYTES &&
         parse_states_collect(states, live, 1, NULL))
@@ -378,4 +394,9 @@ int grammar_matches(const struct grammar *grammar, const char *text, size_t leng
   int result = state == PARSE_FAILED ? -1 : state != PARSE_DEAD && states->states[state].complete;
   parse_states_free(states);
   return result;
+}
+
+int grammar_matches(const struct grammar *grammar, const char *text, size_t length) {
+  size_t work = SIZE_MAX;
+  return grammar_matches_within(grammar, text, length, &work);
 }

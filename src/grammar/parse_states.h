@@ -15,10 +15,11 @@ enum {
   PARSE_DEAD = 1,   /* no text of the grammar begins like this */
   PARSE_FIRST = 2,
 
-  PARSE_MAX_WAYS = 1 << 13,      /* configurations of a state */
-  PARSE_MAX_WORK = 1 << 21,      /* configurations looked at between two calls of parse_states_begin_step */
-  PARSE_MAX_BYTES = 64 << 20,    /* of everything here */
-  PARSE_COLLECT_BYTES = 24 << 20 /* worth parse_states_collect */
+  PARSE_MAX_WAYS = 1 << 13,       /* configurations of a state */
+  PARSE_MAX_WORK = 1 << 19,       /* between two calls of parse_states_begin_step; a unit takes some 50 ns */
+  PARSE_MAX_BYTES = 64 << 20,     /* of everything here */
+  PARSE_COLLECT_BYTES = 24 << 20, /* worth parse_states_collect */
+  PARSE_KEPT_BYTES = 8 << 20      /* at most, while nobody uses them */
 };
 
 #define PARSE_NO_RUN UINT32_MAX
@@ -60,7 +61,7 @@ struct parse_states {
   size_t state_slot_count, stack_slot_count;
   uint32_t *path; /* scratch */
   size_t path_capacity;
-  uint64_t work;
+  uint64_t work; /* since parse_states_begin_step: configurations and edges looked at, and states made */
   struct parse_closure *closure, *part; /* scratch: of a state, and of one of its configurations */
   struct parse_closures *known;         /* of configurations (grammar/parse_closure.h) */
   struct kj_error failure;              /* of the last function that failed */
@@ -69,6 +70,8 @@ struct parse_states {
 int parse_states_create(struct parse_states **states, const struct grammar *grammar, struct kj_error *error);
 void parse_states_free(struct parse_states *states);
 void parse_states_begin_step(struct parse_states *states);
+/* Counts work; false, and a failure, once a step has taken too much. */
+bool parse_states_work(struct parse_states *states, size_t amount);
 size_t parse_states_bytes(const struct parse_states *states);
 
 uint32_t parse_states_start(struct parse_states *states);

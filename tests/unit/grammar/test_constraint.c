@@ -204,6 +204,31 @@ static void test_too_ambiguous(void **state) {
   token_constraint_release(constraint);
 }
 
+/* Hundreds of classes that differ in a few letters: every beginning of a token is a state of its own with hundreds of
+ * ways. It is the work that is bounded, long before the memory. */
+static void test_a_mask_that_takes_too_long(void **state) {
+  (void)state;
+  struct buffer source = {0};
+  uint32_t random = 1;
+  buffer_append_text(&source, "root ::= (");
+  for (int i = 0; i < 120; i++) {
+    buffer_append_text(&source, i ? " | [" : "[");
+    for (char letter = 'a'; letter <= 'z'; letter++) {
+      random = random * 1664525 + 1013904223;
+      if (random >> 29) buffer_append(&source, &letter, 1);
+    }
+    buffer_append_format(&source, " ]{%d}", i % 7 + 2);
+  }
+  buffer_append_text(&source, ")*");
+  struct token_constraint *constraint = constrain(buffer_text(&source), vocabulary);
+  struct kj_error error = {0};
+  const uint64_t *bits;
+  assert_int_equal(constraint->operations->allowed(constraint, size, &bits, &error), KJ_UNSUPPORTED);
+  assert_non_null(strstr(error.message, "too long"));
+  token_constraint_release(constraint);
+  buffer_free(&source);
+}
+
 /* Any token that is allowed, or after a while those that end what is open. */
 static uint32_t choose(const uint64_t *bits, uint64_t *random, int step) {
   static const char *const CLOSING[] = {"\"", "}", "]", "1", ":"};
@@ -263,6 +288,7 @@ int main(void) {
       cmocka_unit_test(test_sequences_of_one_grammar),
       cmocka_unit_test(test_memory_is_given_back),
       cmocka_unit_test(test_too_ambiguous),
+      cmocka_unit_test(test_a_mask_that_takes_too_long),
       cmocka_unit_test(test_random_walks_end_in_json),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
