@@ -7,6 +7,8 @@
 
 #include "grammar/json_schema_parts.h"
 
+enum { REFERENCE_WORK = 8 }; /* bytes of a reference that take as long as a plain schema */
+
 void schema_path(char out[JSON_SCHEMA_PATH], const char *path, const char *name, size_t index) {
   int length = name ? snprintf(out, JSON_SCHEMA_PATH, "%s.%s", path, name)
                     : snprintf(out, JSON_SCHEMA_PATH, "%s[%zu]", path, index);
@@ -60,6 +62,10 @@ bool schema_work(struct schema_compiler *compiler, const char *path, size_t amou
   return false;
 }
 
+bool schema_reference_work(struct schema_compiler *compiler, const json_t *schema, const char *path) {
+  return schema_work(compiler, path, 1 + json_string_length(json_object_get(schema, "$ref")) / REFERENCE_WORK);
+}
+
 json_t *schema_keep(struct schema_compiler *compiler, json_t *made) {
   if (made && json_array_append_new(compiler->made, made) == 0) return made;
   schema_fail(compiler, KJ_MEMORY, "", "out of memory");
@@ -70,6 +76,7 @@ grammar_expression schema_value(struct schema_compiler *compiler, const json_t *
   char target_path[JSON_SCHEMA_PATH];
   const json_t *target = NULL;
   for (size_t i = 0; i < SCHEMA_MAX_DEPTH && (target = schema_alias(compiler, schema, target_path)); i++) {
+    if (!schema_reference_work(compiler, schema, path)) break;
     schema = target;
     path = target_path;
   }
@@ -148,7 +155,7 @@ void schema_infer_type(struct flat_schema *flat) {
 
 grammar_expression schema_flat(struct schema_compiler *compiler, const struct flat_schema *flat) {
   struct grammar_builder *builder = compiler->values.builder;
-  if (compiler->failed) return grammar_choice(builder, NULL, 0);
+  if (compiler->failed || grammar_failed(builder)) return grammar_choice(builder, NULL, 0);
   if (flat->union_count) return union_of(compiler, flat);
   if (flat->values) return schema_values(compiler, flat);
   if (is_anything(flat)) return compiler->values.any;

@@ -42,6 +42,7 @@ static void reference_path(const struct schema_compiler *compiler, const char *r
 
 static void read_reference(const struct reading *reading) {
   const char *reference = json_string_value(reading->value);
+  if (!schema_reference_work(reading->compiler, reading->schema, reading->path)) return;
   const json_t *target = reference ? json_pointer_resolve(reading->compiler->root, reference) : NULL;
   if (!reference) {
     expect(reading, "a string");

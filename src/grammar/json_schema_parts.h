@@ -104,6 +104,8 @@ const json_t *schema_both(struct schema_compiler *compiler, const json_t *left, 
 json_t *schema_keep(struct schema_compiler *compiler, json_t *made);
 /* False, and a failure, once there has been too much of it. */
 bool schema_work(struct schema_compiler *compiler, const char *path, size_t amount);
+/* The same for following the schema's reference. */
+bool schema_reference_work(struct schema_compiler *compiler, const json_t *schema, const char *path);
 
 /* The expression of a schema's values: its rule. NULL: any value. */
 grammar_expression schema_value(struct schema_compiler *compiler, const json_t *schema, const char *path);

@@ -48,6 +48,18 @@ static struct grammar *strings_allowed(struct schema_compiler *compiler, const s
   return grammar;
 }
 
+enum { MATCH_WORK = 32 }; /* of grammar_matches_within that are one of SCHEMA_MAX_WORK */
+
+/* Whether the strings have the value. Leniently one for which that takes too long is among them. */
+static bool string_allowed(struct schema_compiler *compiler, const struct flat_schema *flat,
+                           const struct grammar *strings, const json_t *value) {
+  size_t most = (SCHEMA_MAX_WORK - compiler->work) * MATCH_WORK, left = most;
+  int matches = grammar_matches_within(strings, json_string_value(value), json_string_length(value), &left);
+  if (!schema_work(compiler, flat->path, left ? (most - left) / MATCH_WORK : SIZE_MAX)) return false;
+  if (matches < 0) schema_refuse(compiler, flat->path, "pattern", "it is too ambiguous to be compared with values");
+  return matches != 0;
+}
+
 /* What is said about the members or elements of a value would have to be looked at value by value. */
 static bool speaks_of_contents(const struct flat_schema *flat, unsigned type) {
   return type & flat->spoken_of & (SCHEMA_OBJECT | SCHEMA_ARRAY);
@@ -66,8 +78,7 @@ json_t *schema_allowed_values(struct schema_compiler *compiler, const struct fla
     if (speaks_of_contents(flat, type))
       schema_refuse(compiler, flat->path, "enum", "of objects or arrays about which more is said");
     if (json_is_number(value) && !number_allowed(flat, value)) continue;
-    if (json_is_string(value) && !all_strings &&
-        (!strings || grammar_matches(strings, json_string_value(value), json_string_length(value)) != 1))
+    if (json_is_string(value) && !all_strings && (!strings || !string_allowed(compiler, flat, strings, value)))
       continue;
     json_array_append(allowed, value);
   }

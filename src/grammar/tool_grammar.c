@@ -47,9 +47,9 @@ static grammar_expression json_call(struct schema_compiler *compiler, const char
       grammar_text(builder, ", \"arguments\": "), schema_flat(compiler, parameters), grammar_text(builder, "}"));
 }
 
-/* One call without <tool_call>; `plain`: whatever its schema says. */
+/* One call without <tool_call>; `plain`: whatever its schema says. `work`: of all calls so far. */
 static grammar_expression call_of(const struct json_values *values, enum tool_form form, const char *name,
-                                  const json_t *schema, bool plain) {
+                                  const json_t *schema, bool plain, size_t *work) {
   struct grammar_builder *builder = values->builder;
   struct schema_compiler compiler;
   struct flat_schema parameters;
@@ -57,18 +57,20 @@ static grammar_expression call_of(const struct json_values *values, enum tool_fo
   char path[JSON_SCHEMA_PATH];
   if (schema_compiler_begin(&compiler, values, schema, "parameters", true, &error))
     return grammar_fail(builder, KJ_MEMORY, "%s", error.message);
+  compiler.work = *work;
   read_parameters(&compiler, &parameters, plain ? NULL : schema);
   grammar_expression call = form == TOOL_FORM_XML ? tool_grammar_xml_call(&compiler, name, &parameters)
                                                   : json_call(&compiler, name, &parameters);
   schema_compiler_run(&compiler);
+  *work = compiler.work;
   if (!schema_compiler_end(&compiler, path, &error)) return call;
-  if (!plain && error.code == KJ_UNSUPPORTED) return call_of(values, form, name, schema, true);
+  if (!plain && error.code == KJ_UNSUPPORTED) return call_of(values, form, name, schema, true, work);
   return grammar_fail(builder, error.code, "%s", error.message);
 }
 
 int tool_grammar_expression(struct grammar_builder *builder, const struct tool_grammar_options *options, bool plain,
                             grammar_expression *expression, struct kj_error *error) {
-  size_t index = 0, count = 0;
+  size_t index = 0, count = 0, work = 0;
   json_t *tool = NULL;
   json_t *allowed = set_of(options->allowed);
   grammar_expression *calls = calloc(json_array_size(options->tools) + 1, sizeof *calls);
@@ -83,7 +85,7 @@ int tool_grammar_expression(struct grammar_builder *builder, const struct tool_g
     const char *name = json_string_value(json_object_get(function, "name"));
     bool is_written = name && *name && (options->form != TOOL_FORM_XML || tool_grammar_xml_name(name));
     if (is_written && (!options->allowed || json_object_get(allowed, name)))
-      calls[count++] = call_of(&values, options->form, name, json_object_get(function, "parameters"), plain);
+      calls[count++] = call_of(&values, options->form, name, json_object_get(function, "parameters"), plain, &work);
   }
   if (count > 0) {
     grammar_expression call =

@@ -4,7 +4,8 @@
  * Arguments obey the tool's `parameters` (grammar/json_schema.h, leniently: what is not supported narrows nothing). Of
  * parameters that it does not name there are none, unless it names none at all or says additionalProperties. In the
  * XML form they come in the order of `properties`, strings as they are up to </parameter>, other values as JSON; a
- * string whose length is bounded has no '<'. A schema beyond all bounds counts as any object.
+ * string whose length is bounded has no '<'. A schema beyond all bounds counts as any object; the bound on work is one
+ * for all tools.
  */
 #ifndef KAIJU_GRAMMAR_TOOL_GRAMMAR_H
 #define KAIJU_GRAMMAR_TOOL_GRAMMAR_H

@@ -75,6 +75,45 @@ static void combinations_are_bounded(void **state) {
       KJ_UNSUPPORTED);
 }
 
+/* A thousand branches times a pattern of thousands of bytes; and values of which each byte can be read in thousands of
+ * ways. */
+static void patterns_count_as_work(void **state) {
+  (void)state;
+  struct buffer schema = {0};
+  buffer_append_text(&schema, "{\"type\":\"string\",\"pattern\":\"^(");
+  for (int i = 0; i < 500; i++) buffer_append_format(&schema, "a%db{2,3}c|", i);
+  buffer_append_text(&schema, "d)$\",\"anyOf\":[{}");
+  for (int i = 0; i < 40; i++) buffer_append_text(&schema, ",{}");
+  buffer_append_text(&schema, "],\"oneOf\":[{}");
+  for (int i = 0; i < 40; i++) buffer_append_text(&schema, ",{}");
+  buffer_append_text(&schema, "]}");
+  expect_refusal(buffer_text(&schema), KJ_UNSUPPORTED);
+  buffer_free(&schema);
+  buffer_append_text(&schema, "{\"pattern\":\"[ab].{4000}$\",\"enum\":[\"");
+  for (uint32_t i = 0, random = 1; i < 10000; i++, random = random * 1664525 + 1013904223)
+    buffer_append_text(&schema, random >> 31 ? "a" : "c");
+  buffer_append_text(&schema, "\"]}");
+  expect_refusal(buffer_text(&schema), KJ_UNSUPPORTED);
+  buffer_free(&schema);
+  expect_refusal(
+      "{\"pattern\":\"^((a{0,900}){0,900}){0,900}$\",\"enum\":["
+      "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"]}",
+      KJ_UNSUPPORTED);
+}
+
+/* A thousand references to the first of sixty that lead to one another. */
+static void references_count_as_work(void **state) {
+  (void)state;
+  struct buffer schema = {0};
+  buffer_append_text(&schema, "{\"d\":[{\"type\":\"null\"}");
+  for (int i = 0; i < 60; i++) buffer_append_format(&schema, ",{\"$ref\":\"#/d/%d\"}", i);
+  buffer_append_text(&schema, "],\"prefixItems\":[{\"$ref\":\"#/d/60\"}");
+  for (int i = 0; i < 8000; i++) buffer_append_text(&schema, ",{\"$ref\":\"#/d/60\"}");
+  buffer_append_text(&schema, "]}");
+  expect_refusal(buffer_text(&schema), KJ_UNSUPPORTED);
+  buffer_free(&schema);
+}
+
 static void deep_schemas_need_no_stack(void **state) {
   (void)state;
   enum { DEPTH = 1500 };
@@ -114,11 +153,36 @@ static void a_tool_is_never_refused_for_its_schema(void **state) {
   }
 }
 
+/* Of two tools the first has a schema that takes all work there is: the other's arguments are any object. */
+static void tools_share_the_bound_on_work(void **state) {
+  (void)state;
+  json_t *branches = json_array(), *all = json_array();
+  for (int i = 0; i < 10; i++) json_array_append_new(branches, json_pack("{s:i}", "minLength", i));
+  for (int i = 0; i < 8; i++) json_array_append_new(all, json_pack("{s:O}", "anyOf", branches));
+  json_t *tools = json_pack("[{s:{s:s,s:{s:{s:{s:s,s:o}}}}},{s:{s:s,s:{s:{s:{s:s}}}}}]", "function", "name", "f",
+                            "parameters", "properties", "a", "type", "null", "allOf", all, "function", "name", "g",
+                            "parameters", "properties", "a", "type", "null");
+  static const char CALL[] = "<tool_call>\n{\"name\": \"g\", \"arguments\": {\"b\": 1}}\n</tool_call>";
+  for (int begin = 0; begin < 2; begin++) {
+    struct tool_grammar_options options = {.form = TOOL_FORM_JSON, .tools = tools};
+    struct grammar *grammar = NULL;
+    assert_int_equal(tool_grammar_create(&grammar, &options, NULL), 0);
+    assert_int_equal(grammar_matches(grammar, CALL, strlen(CALL)), begin == 0);
+    grammar_release(grammar);
+    json_array_remove(tools, 0); /* alone it is kept to its schema */
+  }
+  json_decref(tools);
+  json_decref(branches);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(large_counts_are_counted_not_copied),
       cmocka_unit_test(recursion_without_an_end_is_refused),
       cmocka_unit_test(combinations_are_bounded),
+      cmocka_unit_test(patterns_count_as_work),
+      cmocka_unit_test(references_count_as_work),
+      cmocka_unit_test(tools_share_the_bound_on_work),
       cmocka_unit_test(deep_schemas_need_no_stack),
       cmocka_unit_test(a_tool_is_never_refused_for_its_schema),
   };
