@@ -138,7 +138,7 @@ tests() {
 # The compiler's warnings are among the checks of clang-tidy, so nothing is compiled for it.
 lint() {
   git ls-files '*.c' '*.h' | xargs clang-format --dry-run --Werror || return 1
-  python3 tests/lint/layers.py || return 1
+  python3 tests/lint/layers.py && python3 tests/lint/openapi.py || return 1
   CC=clang cmake -S . -B "$build/clang" -G Ninja -DKAIJU_WERROR=ON -DKAIJU_PAGE=OFF >"$state/lint.log" 2>&1 || { cat "$state/lint.log"; return 1; }
   git ls-files 'src/*.c' | grep -v -e neon -e avx | xargs -P "$jobs" -n 6 clang-tidy -p "$build/clang" --quiet \
     --warnings-as-errors='*' 2>/dev/null

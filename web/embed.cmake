@@ -10,7 +10,7 @@ endforeach()
 file(WRITE ${TEXT} "${text}")
 list(APPEND FILES /licenses.txt=${TEXT})
 
-set(types html=text/html css=text/css js=text/javascript svg=image/svg+xml txt=text/plain)
+set(types html=text/html css=text/css js=text/javascript json=application/json svg=image/svg+xml txt=text/plain)
 set(index 0)
 set(symbols)
 set(entries)

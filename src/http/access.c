@@ -13,7 +13,8 @@ static bool needs_no_key(const struct access *access, const struct http_head *he
   if (head->chunked || head->length > 0) return false;
   if (head->method == HTTP_OPTIONS) return head->origin && head->asks_method;
   if (!(head->method & (HTTP_GET | HTTP_HEAD))) return false;
-  return strcmp(head->path, "/health") == 0 || (access->has_page && page_has(head->path));
+  if (strcmp(head->path, "/health") == 0 || strcmp(head->path, "/openapi.json") == 0) return true;
+  return access->has_page && page_has(head->path);
 }
 
 static int check_key(const struct api_keys *keys, const struct http_head *head, struct api_error *error) {

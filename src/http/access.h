@@ -20,8 +20,8 @@ struct access {
 
 /* 0, or -1 and a 401 or 403.
  *
- * With keys: "Authorization: Bearer KEY" or "X-Api-Key: KEY" must hold one. /health, the page's files and preflights
- * need none.
+ * With keys: "Authorization: Bearer KEY" or "X-Api-Key: KEY" must hold one. /health, /openapi.json, the page's files
+ * and preflights need none.
  *
  * Without keys and not open, the server is meant for programs of its own machine. A page that its browser has fetched
  * from elsewhere is none of them, but could send requests here: in its own name (a POST with a foreign Origin), or

@@ -216,7 +216,10 @@ static void get_input_items(struct call *call) {
   free(id);
 }
 
+static void get_page(struct call *call) { page_respond(call->connection, call->head); }
+
 static const struct route routes[] = {
+    {"/openapi.json", HTTP_GET | HTTP_HEAD, get_page}, /* without the page too */
     {"/health", HTTP_GET | HTTP_HEAD, get_health},
     {"/metrics", HTTP_GET | HTTP_HEAD, get_metrics},
     {"/cluster", HTTP_GET | HTTP_HEAD, get_cluster}, /* the same for the page */
@@ -246,8 +249,6 @@ static bool matches(const char *pattern, const char *path, const char **rest) {
   size_t part = strcspn(*rest, "/");
   return part > 0 && strcmp(*rest + part, star + 1) == 0;
 }
-
-static void get_page(struct call *call) { page_respond(call->connection, call->head); }
 
 static const struct route page_route = {"/", HTTP_GET | HTTP_HEAD, get_page};
 
