@@ -151,7 +151,8 @@ static int check_context(const struct preparer_options *options, struct preparat
  * than any memory. */
 static int check_echo(const struct preparation *preparation, const struct completion_request *request,
                       struct api_error *error) {
-  uint64_t bytes = 0, values = 0, each = (uint64_t)(request->sampling.top_logprobs + 1);
+  uint64_t bytes = 0, values = 0;
+  uint32_t each = request->sampling.top_logprobs < 0 ? 0 : (uint32_t)request->sampling.top_logprobs + 1;
   if (!request->echo) return 0;
   for (size_t i = 0; i < request->prompt_count; i++) {
     bytes += (uint64_t)request->prompts[i].length * request->choices;
