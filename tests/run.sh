@@ -122,7 +122,7 @@ build_aarch64() {
 run_fuzz() {
   await build_asan || return 1
   local targets=("$build"/asan/fuzz/fuzz_*) seconds
-  seconds=$((120 * jobs / ${#targets[@]}))
+  seconds=$((80 * jobs / ${#targets[@]}))
   mkdir -p "$build/asan/artifacts"
   printf '%s\n' "${targets[@]}" |
     xargs -P "$jobs" -I {} tests/fuzz/run.sh {} "${KAIJU_FUZZ_SECONDS:-$((seconds < 30 ? seconds : 30))}"
@@ -159,14 +159,16 @@ install() {
 }
 
 # Files side by side: oracles compute on one CPU each, and the tests of servers wait more than they compute.
-pytest_files() { "$python" -m pytest -q -p no:cacheprovider -n "$jobs" --dist loadfile "$@"; }
+pytest_files() { # AT_ONCE PATH
+  "$python" -m pytest -q -p no:cacheprovider -n "$1" --dist loadfile "$2"
+}
 
 oracle() {
   await model_files build_release build_aarch64 &&
-    KAIJU_BUILD=$build KAIJU_BUILD_AARCH64=$build/aarch64 pytest_files tests/oracle
+    KAIJU_BUILD=$build KAIJU_BUILD_AARCH64=$build/aarch64 pytest_files "$jobs" tests/oracle
 }
 
-e2e() { await python_packages npm_clients build_release && KAIJU_BUILD=$build pytest_files tests/e2e; }
+e2e() { await python_packages npm_clients build_release && KAIJU_BUILD=$build pytest_files $((jobs + 1)) tests/e2e; }
 
 fuzz() { await run_fuzz && cat "$state/run_fuzz.log"; }
 
