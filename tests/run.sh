@@ -5,7 +5,7 @@
 #
 # Steps run one after the other. Beside them, what they will need is fetched (one lane) and compiled (another, with low
 # priority): a step waits for its build. Every step prints its name, its time and whether it passed; the last line counts
-# them. KAIJU_FUZZ_SECONDS is the time of each fuzz target; by default all share two minutes of all CPUs.
+# them. KAIJU_FUZZ_SECONDS is the time of each fuzz target; by default all share 80 seconds of every CPU.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
