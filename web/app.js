@@ -201,7 +201,7 @@ function listen() {
     const chat = await loadChat(id);
     if (chat) chats.set(id, chat);
     else chats.delete(id);
-    if (view.chat?.id === id && chat) view.show(chat);
+    if (view.chat?.id === id && chat) view.renew(chat);
     sidebar.render();
   });
 }

@@ -41,6 +41,21 @@ export class ChatView {
     this.toEnd();
   }
 
+  /** The chat that is shown, as another window has left it: where the reader is, and what is being written, stays. */
+  renew(chat) {
+    const { follow } = this, { scrollTop } = this.scroller, focused = document.activeElement;
+    this.chat = chat;
+    for (const [id, view] of this.views) {
+      if (view.writing && chat.nodes[id]) Object.assign(view, { chat, node: chat.nodes[id], actions: this.actions() });
+      else this.views.delete(id);
+    }
+    this.render();
+    if (this.list.contains(focused)) focused.focus({ preventScroll: true });
+    this.follow = follow;
+    if (!follow) this.scroller.scrollTop = scrollTop;
+    this.keepUp();
+  }
+
   /** The elements of the selected branch; what is there already stays. */
   render() {
     const path = pathOf(this.chat);

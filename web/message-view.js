@@ -34,6 +34,11 @@ export class MessageView {
     this.updateActions();
   }
 
+  /** Is the message, or the result of a tool, being written here? */
+  get writing() {
+    return this.editing || [...this.root.querySelectorAll("textarea")].some((field) => field.value);
+  }
+
   showPlain() {
     if (this.node.role === "tool") {
       this.body.replaceChildren(element("div", { class: "tool-result" }, icon("tool"), element("pre", {}, this.node.content)));
@@ -59,6 +64,7 @@ export class MessageView {
       return;
     }
     if (!this.thought) {
+      this.shownThought = "";
       this.thoughtText = element("div", { class: "markdown" });
       this.thoughtTitle = element("summary", {}, "Thought");
       this.thought = element("details", { class: "thought" }, this.thoughtTitle, this.thoughtText);
@@ -71,7 +77,7 @@ export class MessageView {
       this.folded = true;
       this.thought.open = false;
     }
-    renderMarkdown(this.thoughtText, thought);
+    if (this.shownThought !== thought) renderMarkdown(this.thoughtText, this.shownThought = thought);
   }
 
   updateToolCalls() {

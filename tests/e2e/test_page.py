@@ -198,6 +198,24 @@ def test_an_answer_is_stopped(lead, open_page):
     expect(chats).to_have_count(1)
 
 
+def test_two_windows_show_one_chat(lead, open_page):
+    page = open_page(lead)
+    ask(page, "A question")
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.locator(".bubble").hover()
+    button(other, "Edit message").click()
+    edited = other.get_by_role("textbox", name="Edit message")
+    edited.fill("A second question")
+    ask(page, "weather?")
+    expect(answers(other)).to_have_count(2)
+    expect(edited).to_have_value("A second question")
+    expect(edited).to_be_focused()
+    edited.press("Enter")
+    expect(answers(other)).to_have_text(re.compile("The second answer."))
+    expect(answers(page)).to_have_text(re.compile("The second answer."))
+
+
 def test_messages_branch(lead, open_page):
     page = open_page(lead)
     ask(page, "question")
