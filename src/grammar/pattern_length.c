@@ -220,7 +220,7 @@ static grammar_expression repeat_bounded(struct bounding *bounding, const struct
   struct extent extent = bounding->extents[part];
   if (until == 0) return length.least ? grammar_choice(target, NULL, 0) : grammar_text(target, "");
   if (extent.least == extent.most) {
-    uint32_t least = (length.least + extent.least - 1) / extent.least;
+    uint32_t least = length.least / extent.least + (length.least % extent.least > 0);
     uint32_t most = length.most == GRAMMAR_UNBOUNDED ? length.most : length.most / extent.least;
     if (least < from) least = from;
     if (most > until) most = until;

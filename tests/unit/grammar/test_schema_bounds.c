@@ -49,6 +49,8 @@ static void large_counts_are_counted_not_copied(void **state) {
   expect_match("{\"type\":\"string\",\"pattern\":\"^[a-z]+$\",\"maxLength\":100000}", "\"abc\"", 1);
   expect_match("{\"type\":\"array\",\"maxItems\":1e300}", "[]", 1);
   expect_refusal("{\"type\":\"array\",\"minItems\":1e300}", KJ_UNSUPPORTED);
+  /* 2 to the power of 32 characters, or none. */
+  expect_match("{\"type\":\"string\",\"pattern\":\"^((a{16777216}){256})?$\",\"minLength\":2}", "\"\"", 0);
 }
 
 static void recursion_without_an_end_is_refused(void **state) {
