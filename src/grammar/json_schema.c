@@ -104,7 +104,7 @@ grammar_expression schema_value(struct schema_compiler *compiler, const json_t *
 
 /* A schema of which nothing but a union is known: its branches are schemas of their own. */
 static bool is_anything(const struct flat_schema *flat) {
-  return flat->types == SCHEMA_ANY && !flat->spoken_of && !flat->values && flat->union_count == 0;
+  return flat->types == TYPE_ANY && !flat->spoken_of && !flat->values && flat->union_count == 0;
 }
 
 static grammar_expression union_of(struct schema_compiler *compiler, const struct flat_schema *flat) {
@@ -136,7 +136,7 @@ static grammar_expression union_of(struct schema_compiler *compiler, const struc
 
 static grammar_expression numbers(struct schema_compiler *compiler, const struct flat_schema *flat) {
   struct grammar_builder *builder = compiler->values.builder;
-  bool is_integer = !(flat->types & SCHEMA_NUMBER);
+  bool is_integer = !(flat->types & TYPE_NUMBER);
   if (!flat->minimum.value && !flat->maximum.value)
     return is_integer ? compiler->values.integer : compiler->values.number;
   if (is_integer) return number_range_integers(builder, flat->minimum, flat->maximum);
@@ -148,8 +148,8 @@ static grammar_expression numbers(struct schema_compiler *compiler, const struct
 }
 
 void schema_infer_type(struct flat_schema *flat) {
-  static const unsigned KINDS[] = {SCHEMA_STRING, SCHEMA_NUMBER | SCHEMA_INTEGER, SCHEMA_OBJECT, SCHEMA_ARRAY};
-  for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS && flat->types == SCHEMA_ANY; i++)
+  static const unsigned KINDS[] = {TYPE_STRING, TYPE_NUMBER | TYPE_INTEGER, TYPE_OBJECT, TYPE_ARRAY};
+  for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS && flat->types == TYPE_ANY; i++)
     if (flat->spoken_of && !(flat->spoken_of & ~KINDS[i])) flat->types = KINDS[i];
 }
 
@@ -163,12 +163,12 @@ grammar_expression schema_flat(struct schema_compiler *compiler, const struct fl
   schema_infer_type(&typed);
   grammar_expression parts[6];
   size_t count = 0;
-  if (typed.types & SCHEMA_OBJECT) parts[count++] = schema_object(compiler, &typed);
-  if (typed.types & SCHEMA_ARRAY) parts[count++] = schema_array(compiler, &typed);
-  if (typed.types & SCHEMA_STRING) parts[count++] = schema_string(compiler, &typed);
-  if (typed.types & (SCHEMA_NUMBER | SCHEMA_INTEGER)) parts[count++] = numbers(compiler, &typed);
-  if (typed.types & SCHEMA_BOOLEAN) parts[count++] = compiler->values.boolean;
-  if (typed.types & SCHEMA_NULL) parts[count++] = compiler->values.null;
+  if (typed.types & TYPE_OBJECT) parts[count++] = schema_object(compiler, &typed);
+  if (typed.types & TYPE_ARRAY) parts[count++] = schema_array(compiler, &typed);
+  if (typed.types & TYPE_STRING) parts[count++] = schema_string(compiler, &typed);
+  if (typed.types & (TYPE_NUMBER | TYPE_INTEGER)) parts[count++] = numbers(compiler, &typed);
+  if (typed.types & TYPE_BOOLEAN) parts[count++] = compiler->values.boolean;
+  if (typed.types & TYPE_NULL) parts[count++] = compiler->values.null;
   return grammar_choice(builder, parts, count);
 }
 

@@ -17,7 +17,7 @@ struct reading {
 };
 
 void flat_schema_begin(struct flat_schema *flat, const char *path) {
-  *flat = (struct flat_schema){.types = SCHEMA_ANY,
+  *flat = (struct flat_schema){.types = TYPE_ANY,
                                .max_length = GRAMMAR_UNBOUNDED,
                                .max_items = GRAMMAR_UNBOUNDED,
                                .max_properties = GRAMMAR_UNBOUNDED};
@@ -86,24 +86,12 @@ static void read_union(const struct reading *reading) {
   }
 }
 
-static unsigned type_named(const char *name) {
-  static const struct {
-    const char *name;
-    unsigned types;
-  } NAMES[] = {{"string", SCHEMA_STRING},   {"integer", SCHEMA_INTEGER}, {"number", SCHEMA_NUMBER | SCHEMA_INTEGER},
-               {"boolean", SCHEMA_BOOLEAN}, {"null", SCHEMA_NULL},       {"object", SCHEMA_OBJECT},
-               {"array", SCHEMA_ARRAY}};
-  for (size_t i = 0; name && i < sizeof NAMES / sizeof *NAMES; i++)
-    if (strcmp(name, NAMES[i].name) == 0) return NAMES[i].types;
-  return 0;
-}
-
 static void read_type(const struct reading *reading) {
   bool is_list = json_is_array(reading->value);
   size_t count = is_list ? json_array_size(reading->value) : 1;
   unsigned types = 0;
   for (size_t i = 0; i < count; i++) {
-    unsigned named = type_named(json_string_value(is_list ? json_array_get(reading->value, i) : reading->value));
+    unsigned named = json_types_named(json_string_value(is_list ? json_array_get(reading->value, i) : reading->value));
     if (!named) {
       expect(reading, "string, number, integer, boolean, object, array or null, or an array of these");
       return;
@@ -195,7 +183,7 @@ static void read_exclusive_maximum(const struct reading *reading) {
 
 static void read_multiple(const struct reading *reading) {
   if (json_is_number(reading->value) && json_number_value(reading->value) == 1)
-    reading->flat->types &= ~(unsigned)SCHEMA_NUMBER;
+    reading->flat->types &= ~(unsigned)TYPE_NUMBER;
   else
     schema_refuse(reading->compiler, reading->path, NULL, "other than 1");
 }
@@ -267,11 +255,11 @@ static void read_format(const struct reading *reading) {
     if (!minimum || !maximum) return;
     raise_minimum(reading->flat, minimum, false);
     lower_maximum(reading->flat, maximum, false);
-    reading->flat->spoken_of |= SCHEMA_NUMBER | SCHEMA_INTEGER;
+    reading->flat->spoken_of |= TYPE_NUMBER | TYPE_INTEGER;
     return;
   }
   set_text(reading, &reading->flat->format);
-  reading->flat->spoken_of |= SCHEMA_STRING;
+  reading->flat->spoken_of |= TYPE_STRING;
 }
 
 /* prefixItems, items and additionalItems say what they say together. */
@@ -405,33 +393,33 @@ static const struct {
     {"type", 0, read_type},
     {"enum", 0, read_enum},
     {"const", 0, read_const},
-    {"minimum", SCHEMA_NUMBER | SCHEMA_INTEGER, read_minimum},
-    {"maximum", SCHEMA_NUMBER | SCHEMA_INTEGER, read_maximum},
-    {"exclusiveMinimum", SCHEMA_NUMBER | SCHEMA_INTEGER, read_exclusive_minimum},
-    {"exclusiveMaximum", SCHEMA_NUMBER | SCHEMA_INTEGER, read_exclusive_maximum},
-    {"multipleOf", SCHEMA_NUMBER | SCHEMA_INTEGER, read_multiple},
-    {"minLength", SCHEMA_STRING, read_min_length},
-    {"maxLength", SCHEMA_STRING, read_max_length},
-    {"pattern", SCHEMA_STRING, read_pattern},
+    {"minimum", TYPE_NUMBER | TYPE_INTEGER, read_minimum},
+    {"maximum", TYPE_NUMBER | TYPE_INTEGER, read_maximum},
+    {"exclusiveMinimum", TYPE_NUMBER | TYPE_INTEGER, read_exclusive_minimum},
+    {"exclusiveMaximum", TYPE_NUMBER | TYPE_INTEGER, read_exclusive_maximum},
+    {"multipleOf", TYPE_NUMBER | TYPE_INTEGER, read_multiple},
+    {"minLength", TYPE_STRING, read_min_length},
+    {"maxLength", TYPE_STRING, read_max_length},
+    {"pattern", TYPE_STRING, read_pattern},
     {"format", 0, read_format},
-    {"prefixItems", SCHEMA_ARRAY, read_items},
-    {"items", SCHEMA_ARRAY, read_items},
-    {"minItems", SCHEMA_ARRAY, read_min_items},
-    {"maxItems", SCHEMA_ARRAY, read_max_items},
-    {"properties", SCHEMA_OBJECT, read_members},
-    {"patternProperties", SCHEMA_OBJECT, read_members},
-    {"additionalProperties", SCHEMA_OBJECT, read_members},
-    {"propertyNames", SCHEMA_OBJECT, read_names},
-    {"required", SCHEMA_OBJECT, read_required},
-    {"minProperties", SCHEMA_OBJECT, read_min_properties},
-    {"maxProperties", SCHEMA_OBJECT, read_max_properties},
-    {"uniqueItems", SCHEMA_ARRAY, read_unless_false},
-    {"unevaluatedItems", SCHEMA_ARRAY, read_unless_true},
-    {"unevaluatedProperties", SCHEMA_OBJECT, read_unless_true},
-    {"dependencies", SCHEMA_OBJECT, read_unless_empty},
-    {"dependentRequired", SCHEMA_OBJECT, read_unless_empty},
-    {"dependentSchemas", SCHEMA_OBJECT, read_unless_empty},
-    {"contains", SCHEMA_ARRAY, read_unsupported},
+    {"prefixItems", TYPE_ARRAY, read_items},
+    {"items", TYPE_ARRAY, read_items},
+    {"minItems", TYPE_ARRAY, read_min_items},
+    {"maxItems", TYPE_ARRAY, read_max_items},
+    {"properties", TYPE_OBJECT, read_members},
+    {"patternProperties", TYPE_OBJECT, read_members},
+    {"additionalProperties", TYPE_OBJECT, read_members},
+    {"propertyNames", TYPE_OBJECT, read_names},
+    {"required", TYPE_OBJECT, read_required},
+    {"minProperties", TYPE_OBJECT, read_min_properties},
+    {"maxProperties", TYPE_OBJECT, read_max_properties},
+    {"uniqueItems", TYPE_ARRAY, read_unless_false},
+    {"unevaluatedItems", TYPE_ARRAY, read_unless_true},
+    {"unevaluatedProperties", TYPE_OBJECT, read_unless_true},
+    {"dependencies", TYPE_OBJECT, read_unless_empty},
+    {"dependentRequired", TYPE_OBJECT, read_unless_empty},
+    {"dependentSchemas", TYPE_OBJECT, read_unless_empty},
+    {"contains", TYPE_ARRAY, read_unsupported},
     {"not", 0, read_unsupported},
     {"then", 0, read_unsupported},
     {"else", 0, read_unsupported},
@@ -439,7 +427,7 @@ static const struct {
     {"$recursiveRef", 0, read_unsupported},
     {"extends", 0, read_unsupported},
     {"disallow", 0, read_unsupported},
-    {"divisibleBy", SCHEMA_NUMBER | SCHEMA_INTEGER, read_unsupported},
+    {"divisibleBy", TYPE_NUMBER | TYPE_INTEGER, read_unsupported},
 };
 
 const json_t *schema_alias(const struct schema_compiler *compiler, const json_t *schema, char path[JSON_SCHEMA_PATH]) {

@@ -114,7 +114,7 @@ static bool add_by_pattern(struct object_parts *parts) {
     schema_path(path, base, pattern, 0);
     struct flat_schema name;
     flat_schema_begin(&name, base);
-    name.types = SCHEMA_STRING;
+    name.types = TYPE_STRING;
     name.pattern = pattern;
     parts->other = GRAMMAR_SEQUENCE(builder, schema_string(compiler, &name), compiler->values.colon,
                                     schema_value(compiler, schema, path));
@@ -130,7 +130,7 @@ static void add_others(struct object_parts *parts, const struct flat_schema *nam
   if (add_by_pattern(parts) || is_listed || json_is_false(flat->additional)) return;
   char path[JSON_SCHEMA_PATH];
   schema_path(path, flat->path, "additionalProperties", 0);
-  bool any_name = !names->spoken_of && !names->union_count && names->types & SCHEMA_STRING;
+  bool any_name = !names->spoken_of && !names->union_count && names->types & TYPE_STRING;
   if (!any_name && parts->count)
     schema_refuse(compiler, flat->path, "propertyNames", "beside properties that have names");
   grammar_expression name = 0;
@@ -138,7 +138,7 @@ static void add_others(struct object_parts *parts, const struct flat_schema *nam
     name = other_names(parts);
   } else {
     struct flat_schema strings = *names;
-    strings.types &= SCHEMA_STRING;
+    strings.types &= TYPE_STRING;
     name = schema_flat(compiler, &strings);
   }
   parts->other =

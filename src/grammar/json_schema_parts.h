@@ -14,17 +14,7 @@
 #include "grammar/number_range.h"
 #include "grammar/pair_map.h"
 #include "grammar/string_rules.h"
-
-enum schema_type {
-  SCHEMA_STRING = 1,
-  SCHEMA_INTEGER = 2,
-  SCHEMA_NUMBER = 4, /* that is no integer: the type "number" is both */
-  SCHEMA_BOOLEAN = 8,
-  SCHEMA_NULL = 16,
-  SCHEMA_OBJECT = 32,
-  SCHEMA_ARRAY = 64,
-  SCHEMA_ANY = 127
-};
+#include "text/json_types.h"
 
 enum {
   SCHEMA_MAX_UNIONS = 8,   /* anyOf and oneOf of one schema that all hold */

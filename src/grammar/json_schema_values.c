@@ -1,30 +1,10 @@
 /* Values of enum and const. */
-#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "grammar/json_schema_parts.h"
 #include "grammar/json_text.h"
 #include "text/utf8.h"
-
-static unsigned type_of(const json_t *value) {
-  switch (json_typeof(value)) {
-    case JSON_OBJECT:
-      return SCHEMA_OBJECT;
-    case JSON_ARRAY:
-      return SCHEMA_ARRAY;
-    case JSON_STRING:
-      return SCHEMA_STRING;
-    case JSON_INTEGER:
-      return SCHEMA_INTEGER;
-    case JSON_REAL:
-      return json_real_value(value) == trunc(json_real_value(value)) ? SCHEMA_INTEGER : SCHEMA_NUMBER;
-    case JSON_NULL:
-      return SCHEMA_NULL;
-    default:
-      return SCHEMA_BOOLEAN;
-  }
-}
 
 static bool number_allowed(const struct flat_schema *flat, const json_t *value) {
   int low = flat->minimum.value ? number_compare(value, flat->minimum.value) : 1;
@@ -34,7 +14,7 @@ static bool number_allowed(const struct flat_schema *flat, const json_t *value) 
 
 /* The strings that pattern, format and length allow as a grammar, or NULL: all, or a failure. */
 static struct grammar *strings_allowed(struct schema_compiler *compiler, const struct flat_schema *flat) {
-  if (!(flat->spoken_of & SCHEMA_STRING)) return NULL;
+  if (!(flat->spoken_of & TYPE_STRING)) return NULL;
   struct grammar_builder *builder = NULL;
   struct grammar *grammar = NULL;
   struct kj_error error = {0};
@@ -62,17 +42,17 @@ static bool string_allowed(struct schema_compiler *compiler, const struct flat_s
 
 /* What is said about the members or elements of a value would have to be looked at value by value. */
 static bool speaks_of_contents(const struct flat_schema *flat, unsigned type) {
-  return type & flat->spoken_of & (SCHEMA_OBJECT | SCHEMA_ARRAY);
+  return type & flat->spoken_of & (TYPE_OBJECT | TYPE_ARRAY);
 }
 
 json_t *schema_allowed_values(struct schema_compiler *compiler, const struct flat_schema *flat) {
   struct grammar *strings = strings_allowed(compiler, flat);
   json_t *allowed = schema_keep(compiler, json_array()), *value = NULL;
   size_t index = 0;
-  bool all_strings = !(flat->spoken_of & SCHEMA_STRING);
+  bool all_strings = !(flat->spoken_of & TYPE_STRING);
   if (!schema_work(compiler, flat->path, json_array_size(flat->values))) allowed = NULL;
   json_array_foreach(flat->values, index, value) {
-    unsigned type = type_of(value);
+    unsigned type = json_type_of(value);
     if (!allowed || compiler->failed) break;
     if (!(type & flat->types)) continue;
     if (speaks_of_contents(flat, type))

@@ -33,7 +33,7 @@ static bool requires_others(const struct flat_schema *flat) {
 static void read_parameters(struct schema_compiler *compiler, struct flat_schema *flat, const json_t *parameters) {
   flat_schema_begin(flat, "parameters");
   if (parameters && !json_is_null(parameters)) flat_schema_add(compiler, flat, parameters, "parameters", 0);
-  flat->types = SCHEMA_OBJECT;
+  flat->types = TYPE_OBJECT;
   flat->values = NULL;
   if (!flat->additional && !flat->by_pattern && json_object_size(flat->properties) && !requires_others(flat))
     flat->additional = json_false();

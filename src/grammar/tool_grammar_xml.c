@@ -90,8 +90,8 @@ static void add_flat(struct raw_value *value, const struct flat_schema *flat) {
   }
   struct flat_schema typed = *flat;
   schema_infer_type(&typed);
-  if (typed.types & SCHEMA_STRING) add_string(value, &typed);
-  typed.types &= ~(unsigned)SCHEMA_STRING;
+  if (typed.types & TYPE_STRING) add_string(value, &typed);
+  typed.types &= ~(unsigned)TYPE_STRING;
   if (typed.types) add_part(value, schema_flat(compiler, &typed));
 }
 

@@ -84,7 +84,7 @@ int prepare_chat_tokens(const struct preparer_options *options, struct completio
   struct buffer text = {0};
   int failed = prepare_chat_prompt(options, request, &text, error);
   if (!failed && options->thinks && !request->continuation && !thought_closed(buffer_text(&text), text.length))
-    request->thought = thought_opened(buffer_text(&text), text.length) ? REQUEST_THINKS : REQUEST_MAY_THINK;
+    request->thought = thought_opened(buffer_text(&text), text.length) ? THOUGHT_HAS_BEGUN : THOUGHT_MAY_BE;
   if (!failed) failed = encode(options, buffer_text(&text), text.length, tokens, error);
   buffer_free(&text);
   return failed;
@@ -208,18 +208,12 @@ static int parse(struct completion_request **request, const struct preparer_opti
   return completion_request_parse(request, preparation->endpoint, body, length, options->config, &preparation->error);
 }
 
-/* Thoughts come before what is constrained. */
-static enum thought_place thought_of(const struct completion_request *request) {
-  if (request->thought == REQUEST_THINKS) return THOUGHT_HAS_BEGUN;
-  return request->thought == REQUEST_MAY_THINK ? THOUGHT_MAY_BE : THOUGHT_NONE;
-}
-
 static int compile_constraint(const struct preparer_options *options, struct preparation *preparation,
                               struct completion_request *request) {
   struct constraint_setting setting = {.tools = request->tools,
                                        .tool_form = options->tool_form,
                                        .only_one_call = request->only_one_call,
-                                       .thought = thought_of(request)};
+                                       .thought = request->thought};
   if (request->constraint.kind == CONSTRAINT_NONE || request->only_echo) return 0;
   if (!options->constraints)
     return api_fail(&preparation->error, 400, "unsupported", request->constraint.path,

@@ -95,8 +95,8 @@ int reply_create(struct reply **result, const struct completion_request *request
   *result = reply;
   if (!reply) return -1;
   reply->only_one = request->only_one_call;
-  reply->thinks = request->thought != REQUEST_NO_THOUGHT;
-  reply->thought = thought_start(request->thought == REQUEST_THINKS);
+  reply->thinks = request->thought != THOUGHT_NONE;
+  reply->thought = thought_start(request->thought == THOUGHT_HAS_BEGUN);
   if (!request->tool_schemas ||
       tool_calls_create(&reply->calls, request->tool_form, request->tool_schemas, on_event, reply, NULL) == 0)
     return 0;

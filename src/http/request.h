@@ -16,6 +16,7 @@
 #include "http/constraint_fields.h"
 #include "model/config.h"
 #include "sched/sampler.h"
+#include "text/thought.h"
 #include "text/tool_form.h"
 #include "text/tool_schemas.h"
 
@@ -59,9 +60,9 @@ struct completion_request {
   char *continuation;         /* the beginning of the answer, which is not a message then; or NULL */
   bool only_one_call;         /* "parallel_tool_calls": false */
   /* What the answer is read with, set by http/prepare.h: */
-  enum tool_form tool_form;                                               /* calls that can be read */
-  struct tool_schemas *tool_schemas;                                      /* or NULL: all is text */
-  enum { REQUEST_NO_THOUGHT, REQUEST_MAY_THINK, REQUEST_THINKS } thought; /* a thought may come, or has begun */
+  enum tool_form tool_form;          /* calls that can be read */
+  struct tool_schemas *tool_schemas; /* or NULL: all is text */
+  enum thought_place thought;
 
   /* ENDPOINT_COMPLETIONS */
   struct request_prompt *prompts;

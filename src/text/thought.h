@@ -14,6 +14,13 @@
 #include "base/buffer.h"
 #include "text/chat.h"
 
+/* Whether a thought stands before an answer. */
+enum thought_place {
+  THOUGHT_NONE,     /* the answer alone */
+  THOUGHT_MAY_BE,   /* <think>…</think> or nothing before it */
+  THOUGHT_HAS_BEGUN /* the prompt ends within a thought: its rest, </think>, and the answer */
+};
+
 struct thought {
   enum { THOUGHT_EXPECTED, THOUGHT_BEGUN, THOUGHT_GOES_ON, THOUGHT_ENDED, THOUGHT_OVER } state;
   struct buffer held;

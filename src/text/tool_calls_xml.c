@@ -3,7 +3,7 @@
 #include "text/tool_value.h"
 
 /* A string is passed on while it arrives: all others need the whole value to know what it is. */
-static bool is_streamed(const struct tool_calls *calls) { return calls->types == TOOL_STRING && !calls->ignored; }
+static bool is_streamed(const struct tool_calls *calls) { return calls->types == TYPE_STRING && !calls->ignored; }
 
 void tool_begin_function(struct tool_calls *calls, const struct tool_name *name) {
   tool_begin(calls, name->text, name->length);

@@ -34,47 +34,22 @@ void tool_schemas_free(struct tool_schemas *schemas) {
   free(schemas);
 }
 
-static unsigned type_named(const char *name) {
-  static const struct {
-    const char *name;
-    unsigned types;
-  } NAMES[] = {{"string", TOOL_STRING},   {"integer", TOOL_INTEGER}, {"number", TOOL_NUMBER | TOOL_INTEGER},
-               {"boolean", TOOL_BOOLEAN}, {"null", TOOL_NULL},       {"object", TOOL_OBJECT},
-               {"array", TOOL_ARRAY}};
-  for (size_t i = 0; name && i < sizeof NAMES / sizeof *NAMES; i++)
-    if (strcmp(name, NAMES[i].name) == 0) return NAMES[i].types;
-  return 0;
-}
-
-static unsigned type_of_value(const json_t *value) {
-  switch (json_typeof(value)) {
-    case JSON_OBJECT:
-      return TOOL_OBJECT;
-    case JSON_ARRAY:
-      return TOOL_ARRAY;
-    case JSON_STRING:
-      return TOOL_STRING;
-    case JSON_INTEGER:
-      return TOOL_INTEGER;
-    case JSON_REAL:
-      return TOOL_NUMBER | TOOL_INTEGER;
-    case JSON_NULL:
-      return TOOL_NULL;
-    default:
-      return TOOL_BOOLEAN;
-  }
+/* A parameter that may be 1.5 may be 2. */
+static unsigned types_of_value(const json_t *value) {
+  return json_is_real(value) ? TYPE_NUMBER | TYPE_INTEGER : json_type_of(value);
 }
 
 static unsigned types_listed(const json_t *type) {
-  if (json_is_string(type)) return type_named(json_string_value(type));
+  if (json_is_string(type)) return json_types_named(json_string_value(type));
   unsigned types = 0;
-  for (size_t i = 0; i < json_array_size(type); i++) types |= type_named(json_string_value(json_array_get(type, i)));
+  for (size_t i = 0; i < json_array_size(type); i++)
+    types |= json_types_named(json_string_value(json_array_get(type, i)));
   return types;
 }
 
 static unsigned types_of_values(const json_t *values) {
   unsigned types = 0;
-  for (size_t i = 0; i < json_array_size(values); i++) types |= type_of_value(json_array_get(values, i));
+  for (size_t i = 0; i < json_array_size(values); i++) types |= types_of_value(json_array_get(values, i));
   return types;
 }
 
@@ -88,7 +63,7 @@ static unsigned union_of(const struct walk *walk, const json_t *schemas, unsigne
 
 /* The types that a schema allows by what it consists of. */
 static unsigned combined_types(const struct walk *walk, const json_t *schema, unsigned depth) {
-  unsigned types = TOOL_ANY;
+  unsigned types = TYPE_ANY;
   const char *reference = json_string_value(json_object_get(schema, "$ref"));
   const json_t *target = reference ? json_pointer_resolve(walk->root, reference) : NULL;
   if (target) types &= schema_types(walk, target, depth);
@@ -104,18 +79,18 @@ static unsigned combined_types(const struct walk *walk, const json_t *schema, un
 
 static unsigned schema_types(const struct walk *walk, const json_t *schema, unsigned depth) {
   if (json_is_false(schema)) return 0;
-  if (!json_is_object(schema) || depth == DEPTH_MAXIMUM || *walk->visits == 0) return TOOL_ANY;
+  if (!json_is_object(schema) || depth == DEPTH_MAXIMUM || *walk->visits == 0) return TYPE_ANY;
   --*walk->visits;
   unsigned types = combined_types(walk, schema, depth + 1);
   const json_t *type = json_object_get(schema, "type"), *values = json_object_get(schema, "enum"),
                *constant = json_object_get(schema, "const");
   if (json_is_string(type) || json_is_array(type)) types &= types_listed(type);
   if (json_is_array(values)) types &= types_of_values(values);
-  if (constant) types &= type_of_value(constant);
-  if (types == TOOL_ANY && (json_object_get(schema, "properties") || json_object_get(schema, "additionalProperties")))
-    types = TOOL_OBJECT;
-  if (types == TOOL_ANY && json_object_get(schema, "items")) types = TOOL_ARRAY;
-  return types | (json_is_true(json_object_get(schema, "nullable")) ? TOOL_NULL : 0);
+  if (constant) types &= types_of_value(constant);
+  if (types == TYPE_ANY && (json_object_get(schema, "properties") || json_object_get(schema, "additionalProperties")))
+    types = TYPE_OBJECT;
+  if (types == TYPE_ANY && json_object_get(schema, "items")) types = TYPE_ARRAY;
+  return types | (json_is_true(json_object_get(schema, "nullable")) ? TYPE_NULL : 0);
 }
 
 static bool add(struct tool_schemas *schemas, const char *tool, const char *parameter, unsigned types) {
@@ -127,7 +102,7 @@ static bool add(struct tool_schemas *schemas, const char *tool, const char *para
     schemas->capacity = capacity;
   }
   struct entry *entry = &schemas->entries[schemas->count++];
-  *entry = (struct entry){strdup(tool), parameter ? strdup(parameter) : NULL, types ? types : TOOL_STRING};
+  *entry = (struct entry){strdup(tool), parameter ? strdup(parameter) : NULL, types ? types : TYPE_STRING};
   return entry->tool && (!parameter || entry->parameter);
 }
 
@@ -147,7 +122,7 @@ static bool add_tool(struct tool_schemas *schemas, const json_t *function, size_
   const char *reference = json_string_value(json_object_get(root, "$ref"));
   if (reference && !json_object_get(root, "properties")) schema = json_pointer_resolve(root, reference);
   const json_t *others = json_object_get(schema, "additionalProperties");
-  if (!add(schemas, name, NULL, json_is_object(others) ? schema_types(&walk, others, 0) : TOOL_STRING)) return false;
+  if (!add(schemas, name, NULL, json_is_object(others) ? schema_types(&walk, others, 0) : TYPE_STRING)) return false;
   /* Jansson's iteration wants a pointer to what it does not change. */
   json_t *properties = (json_t *)(uintptr_t)json_object_get(schema, "properties");
   const char *parameter = NULL;
@@ -189,5 +164,5 @@ bool tool_schemas_know_parameter(const struct tool_schemas *schemas, const char 
 unsigned tool_schemas_types(const struct tool_schemas *schemas, const char *tool, const char *parameter) {
   const struct entry *entry = find(schemas, tool, parameter);
   if (!entry) entry = find(schemas, tool, NULL);
-  return entry ? entry->types : TOOL_STRING;
+  return entry ? entry->types : TYPE_STRING;
 }

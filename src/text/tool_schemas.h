@@ -13,17 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-
-enum tool_type {
-  TOOL_STRING = 1,
-  TOOL_INTEGER = 2,
-  TOOL_NUMBER = 4, /* that is no integer: the type "number" is both */
-  TOOL_BOOLEAN = 8,
-  TOOL_NULL = 16,
-  TOOL_OBJECT = 32,
-  TOOL_ARRAY = 64,
-  TOOL_ANY = 127
-};
+#include "text/json_types.h"
 
 struct tool_schemas; /* immutable */
 
@@ -34,8 +24,8 @@ void tool_schemas_free(struct tool_schemas *schemas); /* NULL is allowed */
 bool tool_schemas_know(const struct tool_schemas *schemas, const char *tool);
 /* True if the tool's schema names the parameter. */
 bool tool_schemas_know_parameter(const struct tool_schemas *schemas, const char *tool, const char *parameter);
-/* A set of enum tool_type. A parameter that the schema does not name has the types of additionalProperties where that
- * is a schema, otherwise, as those of an unknown tool, TOOL_STRING: it stays as it was written. Never 0. */
+/* A set of enum json_types. A parameter that the schema does not name has the types of additionalProperties where that
+ * is a schema, otherwise, as those of an unknown tool, TYPE_STRING: it stays as it was written. Never 0. */
 unsigned tool_schemas_types(const struct tool_schemas *schemas, const char *tool, const char *parameter);
 
 #endif

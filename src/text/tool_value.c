@@ -31,7 +31,7 @@ static bool append_number(struct buffer *out, unsigned types, const char *text, 
   if (!length || !json_begins_number(text[0]) || !json_text_whole(text, length)) return false;
   bool is_integer = true;
   for (size_t i = 0; i < length; i++) is_integer &= text[i] != '.' && text[i] != 'e' && text[i] != 'E';
-  if (types & TOOL_NUMBER || is_integer) {
+  if (types & TYPE_NUMBER || is_integer) {
     buffer_append(out, text, length);
     return true;
   }
@@ -48,7 +48,7 @@ static bool append_number(struct buffer *out, unsigned types, const char *text, 
 
 static bool append_container(struct buffer *out, unsigned types, const char *text, size_t length) {
   if (!length) return false;
-  bool may_open = (types & TOOL_OBJECT && text[0] == '{') || (types & TOOL_ARRAY && (text[0] == '[' || text[0] == '('));
+  bool may_open = (types & TYPE_OBJECT && text[0] == '{') || (types & TYPE_ARRAY && (text[0] == '[' || text[0] == '('));
   if (!may_open) return false;
   if (!json_text_whole(text, length)) return python_literal_to_json(text, length, out);
   buffer_append(out, text, length);
@@ -60,13 +60,13 @@ void tool_value_append(struct buffer *out, unsigned types, const char *text, siz
   size_t size = length;
   while (size && json_space(value[0])) value++, size--;
   while (size && json_space(value[size - 1])) size--;
-  if (types & TOOL_NULL && (is(value, size, "null") || is(value, size, "None"))) {
+  if (types & TYPE_NULL && (is(value, size, "null") || is(value, size, "None"))) {
     buffer_append_text(out, "null");
     return;
   }
-  if (types & TOOL_BOOLEAN && append_boolean(out, types & TOOL_STRING, value, size)) return;
-  if (types & (TOOL_INTEGER | TOOL_NUMBER) && append_number(out, types, value, size)) return;
-  if (types & (TOOL_OBJECT | TOOL_ARRAY) && append_container(out, types, value, size)) return;
+  if (types & TYPE_BOOLEAN && append_boolean(out, types & TYPE_STRING, value, size)) return;
+  if (types & (TYPE_INTEGER | TYPE_NUMBER) && append_number(out, types, value, size)) return;
+  if (types & (TYPE_OBJECT | TYPE_ARRAY) && append_container(out, types, value, size)) return;
   buffer_append(out, "\"", 1);
   json_escape(out, text, length);
   buffer_append(out, "\"", 1);

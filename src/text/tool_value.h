@@ -9,7 +9,7 @@
 
 #include "base/buffer.h"
 
-/* Appends the JSON. `types` is a set of enum tool_type. */
+/* Appends the JSON. `types` is a set of enum json_types. */
 void tool_value_append(struct buffer *out, unsigned types, const char *text, size_t length);
 
 #endif

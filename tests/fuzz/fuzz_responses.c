@@ -138,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       request->tool_form = TOOL_FORM_XML;
       check(tool_schemas_compile(&request->tool_schemas, request->tools, NULL) == 0);
     }
-    request->thought = strlen(body) % 2 ? REQUEST_MAY_THINK : REQUEST_NO_THOUGHT;
+    request->thought = strlen(body) % 2 ? THOUGHT_MAY_BE : THOUGHT_NONE;
     if (is_ascii(said)) check_output(request, store, said, strlen(said));
     check_listing(store, query);
     completion_request_free(request);

@@ -30,7 +30,7 @@ static struct completion_request request_for(const struct script *script) {
   struct kj_error error;
   json_t *tools = json_loads(TOOLS, 0, NULL);
   request.tool_form = TOOL_FORM_XML;
-  request.thought = REQUEST_MAY_THINK;
+  request.thought = THOUGHT_MAY_BE;
   assert_int_equal(tool_schemas_compile(&request.tool_schemas, tools, &error), 0);
   json_decref(tools);
   return request;

@@ -45,7 +45,7 @@ static void make(struct making *making, const char *fields, bool thinks, bool cu
     request->tool_form = TOOL_FORM_XML;
     assert_int_equal(tool_schemas_compile(&request->tool_schemas, request->tools, NULL), 0);
   }
-  request->thought = thinks ? REQUEST_MAY_THINK : REQUEST_NO_THOUGHT;
+  request->thought = thinks ? THOUGHT_MAY_BE : THOUGHT_NONE;
   making->choice = (struct choice){.usage = {.prompt_tokens = 7, .completion_tokens = 5, .cached_tokens = 3},
                                    .logprobs = {.endpoint = ENDPOINT_RESPONSES}};
   making->choice.usage.thought_tokens = thinks ? 2 : 0;

@@ -39,28 +39,28 @@ static void value(unsigned set, const char *text, const char *expected) {
 
 static void types_are_read_from_schemas(void **state) {
   (void)state;
-  assert_int_equal(types("{\"type\":\"string\"}"), TOOL_STRING);
-  assert_int_equal(types("{\"type\":\"integer\",\"minimum\":1}"), TOOL_INTEGER);
-  assert_int_equal(types("{\"type\":\"number\"}"), TOOL_NUMBER | TOOL_INTEGER);
-  assert_int_equal(types("{\"type\":[\"string\",\"null\"]}"), TOOL_STRING | TOOL_NULL);
-  assert_int_equal(types("{\"type\":\"string\",\"nullable\":true}"), TOOL_STRING | TOOL_NULL);
-  assert_int_equal(types("{}"), TOOL_ANY);
-  assert_int_equal(types("true"), TOOL_ANY);
-  assert_int_equal(types("{\"description\":\"x\"}"), TOOL_ANY);
-  assert_int_equal(types("{\"properties\":{}}"), TOOL_OBJECT);
-  assert_int_equal(types("{\"items\":{\"type\":\"string\"}}"), TOOL_ARRAY);
-  assert_int_equal(types("{\"enum\":[\"a\",\"b\",null]}"), TOOL_STRING | TOOL_NULL);
-  assert_int_equal(types("{\"enum\":[1,2]}"), TOOL_INTEGER);
-  assert_int_equal(types("{\"const\":true}"), TOOL_BOOLEAN);
-  assert_int_equal(types("{\"type\":\"string\",\"enum\":[\"1\",\"2\"]}"), TOOL_STRING);
-  assert_int_equal(types("{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}]}"), TOOL_INTEGER | TOOL_NULL);
-  assert_int_equal(types("{\"oneOf\":[{\"type\":\"string\"},{\"items\":{}}]}"), TOOL_STRING | TOOL_ARRAY);
-  assert_int_equal(types("{\"allOf\":[{\"type\":[\"string\",\"integer\"]},{\"type\":\"integer\"}]}"), TOOL_INTEGER);
+  assert_int_equal(types("{\"type\":\"string\"}"), TYPE_STRING);
+  assert_int_equal(types("{\"type\":\"integer\",\"minimum\":1}"), TYPE_INTEGER);
+  assert_int_equal(types("{\"type\":\"number\"}"), TYPE_NUMBER | TYPE_INTEGER);
+  assert_int_equal(types("{\"type\":[\"string\",\"null\"]}"), TYPE_STRING | TYPE_NULL);
+  assert_int_equal(types("{\"type\":\"string\",\"nullable\":true}"), TYPE_STRING | TYPE_NULL);
+  assert_int_equal(types("{}"), TYPE_ANY);
+  assert_int_equal(types("true"), TYPE_ANY);
+  assert_int_equal(types("{\"description\":\"x\"}"), TYPE_ANY);
+  assert_int_equal(types("{\"properties\":{}}"), TYPE_OBJECT);
+  assert_int_equal(types("{\"items\":{\"type\":\"string\"}}"), TYPE_ARRAY);
+  assert_int_equal(types("{\"enum\":[\"a\",\"b\",null]}"), TYPE_STRING | TYPE_NULL);
+  assert_int_equal(types("{\"enum\":[1,2]}"), TYPE_INTEGER);
+  assert_int_equal(types("{\"const\":true}"), TYPE_BOOLEAN);
+  assert_int_equal(types("{\"type\":\"string\",\"enum\":[\"1\",\"2\"]}"), TYPE_STRING);
+  assert_int_equal(types("{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}]}"), TYPE_INTEGER | TYPE_NULL);
+  assert_int_equal(types("{\"oneOf\":[{\"type\":\"string\"},{\"items\":{}}]}"), TYPE_STRING | TYPE_ARRAY);
+  assert_int_equal(types("{\"allOf\":[{\"type\":[\"string\",\"integer\"]},{\"type\":\"integer\"}]}"), TYPE_INTEGER);
   /* Nothing fits, or names that are no types: what is written stays a string. */
-  assert_int_equal(types("{\"allOf\":[{\"type\":\"string\"},{\"type\":\"integer\"}]}"), TOOL_STRING);
-  assert_int_equal(types("{\"type\":\"text\"}"), TOOL_STRING);
-  assert_int_equal(types("false"), TOOL_STRING);
-  assert_int_equal(types("{\"type\":7,\"enum\":{},\"anyOf\":3}"), TOOL_ANY);
+  assert_int_equal(types("{\"allOf\":[{\"type\":\"string\"},{\"type\":\"integer\"}]}"), TYPE_STRING);
+  assert_int_equal(types("{\"type\":\"text\"}"), TYPE_STRING);
+  assert_int_equal(types("false"), TYPE_STRING);
+  assert_int_equal(types("{\"type\":7,\"enum\":{},\"anyOf\":3}"), TYPE_ANY);
 }
 
 static void references_are_followed(void **state) {
@@ -69,17 +69,17 @@ static void references_are_followed(void **state) {
       "{\"a\":{\"type\":\"integer\"},\"b\":{\"anyOf\":[{\"$ref\":\"#/$defs/a\"},{\"type\":\"null\"}]},"
       "\"x/y~z\":{\"type\":\"array\"},\"loop\":{\"$ref\":\"#/$defs/loop\"},"
       "\"wide\":{\"anyOf\":[{\"$ref\":\"#/$defs/wide\"},{\"$ref\":\"#/$defs/wide\"}]}}";
-  assert_int_equal(types_with("{\"$ref\":\"#/$defs/a\"}", definitions), TOOL_INTEGER);
-  assert_int_equal(types_with("{\"$ref\":\"#/$defs/b\",\"default\":null}", definitions), TOOL_INTEGER | TOOL_NULL);
-  assert_int_equal(types_with("{\"$ref\":\"#/$defs/x~1y~0z\"}", definitions), TOOL_ARRAY);
-  assert_int_equal(types_with("{\"$ref\":\"#/$defs/b/anyOf/1\"}", definitions), TOOL_NULL);
-  assert_int_equal(types_with("{\"$ref\":\"#\"}", definitions), TOOL_OBJECT);
+  assert_int_equal(types_with("{\"$ref\":\"#/$defs/a\"}", definitions), TYPE_INTEGER);
+  assert_int_equal(types_with("{\"$ref\":\"#/$defs/b\",\"default\":null}", definitions), TYPE_INTEGER | TYPE_NULL);
+  assert_int_equal(types_with("{\"$ref\":\"#/$defs/x~1y~0z\"}", definitions), TYPE_ARRAY);
+  assert_int_equal(types_with("{\"$ref\":\"#/$defs/b/anyOf/1\"}", definitions), TYPE_NULL);
+  assert_int_equal(types_with("{\"$ref\":\"#\"}", definitions), TYPE_OBJECT);
   static const char *const NOWHERE[] = {
       "#/$defs/loop", "#/$defs/wide", "#/$defs/none", "#/", "#x", "other.json#/a", ""};
   for (size_t i = 0; i < sizeof NOWHERE / sizeof *NOWHERE; i++) {
     char schema[64];
     snprintf(schema, sizeof schema, "{\"$ref\":\"%s\"}", NOWHERE[i]);
-    assert_int_equal(types_with(schema, definitions), TOOL_ANY);
+    assert_int_equal(types_with(schema, definitions), TYPE_ANY);
   }
 }
 
@@ -98,11 +98,11 @@ static void tools_and_parameters_are_known_by_name(void **state) {
   assert_false(tool_schemas_know(schemas, "d") || tool_schemas_know(schemas, ""));
   assert_true(tool_schemas_know_parameter(schemas, "b", "p"));
   assert_false(tool_schemas_know_parameter(schemas, "b", "q") || tool_schemas_know_parameter(schemas, "a", "p"));
-  assert_int_equal(tool_schemas_types(schemas, "b", "p"), TOOL_INTEGER);
-  assert_int_equal(tool_schemas_types(schemas, "b", "unnamed"), TOOL_BOOLEAN);
-  assert_int_equal(tool_schemas_types(schemas, "a", "unnamed"), TOOL_STRING);
-  assert_int_equal(tool_schemas_types(schemas, "d", "p"), TOOL_STRING);
-  assert_int_equal(tool_schemas_types(schemas, "c", "q"), TOOL_NULL);
+  assert_int_equal(tool_schemas_types(schemas, "b", "p"), TYPE_INTEGER);
+  assert_int_equal(tool_schemas_types(schemas, "b", "unnamed"), TYPE_BOOLEAN);
+  assert_int_equal(tool_schemas_types(schemas, "a", "unnamed"), TYPE_STRING);
+  assert_int_equal(tool_schemas_types(schemas, "d", "p"), TYPE_STRING);
+  assert_int_equal(tool_schemas_types(schemas, "c", "q"), TYPE_NULL);
   tool_schemas_free(schemas);
   json_decref(tools);
   assert_int_equal(tool_schemas_compile(&schemas, NULL, NULL), 0);
@@ -112,55 +112,55 @@ static void tools_and_parameters_are_known_by_name(void **state) {
 
 static void t4_values_get_the_type_that_fits(void **state) {
   (void)state;
-  const unsigned number = TOOL_NUMBER | TOOL_INTEGER;
-  value(TOOL_STRING, "null", "\"null\"");
-  value(TOOL_STRING, "5", "\"5\"");
-  value(TOOL_STRING, "{\"a\":1}", "\"{\\\"a\\\":1}\"");
-  value(TOOL_STRING | TOOL_NULL, "null", "null");
-  value(TOOL_STRING | TOOL_NULL, "None", "null");
-  value(TOOL_STRING | TOOL_NULL, "nullable", "\"nullable\"");
-  value(TOOL_INTEGER, "5", "5");
-  value(TOOL_INTEGER, " -12 \n", "-12");
-  value(TOOL_INTEGER, "5.0", "5");
-  value(TOOL_INTEGER, "1e3", "1000");
-  value(TOOL_INTEGER, "123456789012345678901234567890", "123456789012345678901234567890");
+  const unsigned number = TYPE_NUMBER | TYPE_INTEGER;
+  value(TYPE_STRING, "null", "\"null\"");
+  value(TYPE_STRING, "5", "\"5\"");
+  value(TYPE_STRING, "{\"a\":1}", "\"{\\\"a\\\":1}\"");
+  value(TYPE_STRING | TYPE_NULL, "null", "null");
+  value(TYPE_STRING | TYPE_NULL, "None", "null");
+  value(TYPE_STRING | TYPE_NULL, "nullable", "\"nullable\"");
+  value(TYPE_INTEGER, "5", "5");
+  value(TYPE_INTEGER, " -12 \n", "-12");
+  value(TYPE_INTEGER, "5.0", "5");
+  value(TYPE_INTEGER, "1e3", "1000");
+  value(TYPE_INTEGER, "123456789012345678901234567890", "123456789012345678901234567890");
   value(number, "5.50", "5.50");
   value(number, "-0.1e-7", "-0.1e-7");
-  value(TOOL_BOOLEAN, "true", "true");
-  value(TOOL_BOOLEAN, "False", "false");
-  value(TOOL_BOOLEAN, "TRUE", "true");
-  value(TOOL_BOOLEAN | TOOL_STRING, "TRUE", "\"TRUE\"");
-  value(TOOL_BOOLEAN | TOOL_STRING, "True", "true");
-  value(TOOL_OBJECT, " {\"a\": [1, {\"b\": null}]} ", "{\"a\": [1, {\"b\": null}]}");
-  value(TOOL_ARRAY, "[1, 2]", "[1, 2]");
-  value(TOOL_ARRAY | TOOL_STRING, "[\"a\"]", "[\"a\"]");
-  value(TOOL_ARRAY | TOOL_STRING, "a.c", "\"a.c\"");
-  value(TOOL_STRING | TOOL_INTEGER, "7", "7");
-  value(TOOL_ANY, "7", "7");
-  value(TOOL_ANY, "seven", "\"seven\"");
-  value(TOOL_ANY, "\"quoted\"", "\"\\\"quoted\\\"\"");
-  value(TOOL_OBJECT, "{'a': True, 'b': [None, 1.5, 'it\\'s'], 'c': (1,)}",
+  value(TYPE_BOOLEAN, "true", "true");
+  value(TYPE_BOOLEAN, "False", "false");
+  value(TYPE_BOOLEAN, "TRUE", "true");
+  value(TYPE_BOOLEAN | TYPE_STRING, "TRUE", "\"TRUE\"");
+  value(TYPE_BOOLEAN | TYPE_STRING, "True", "true");
+  value(TYPE_OBJECT, " {\"a\": [1, {\"b\": null}]} ", "{\"a\": [1, {\"b\": null}]}");
+  value(TYPE_ARRAY, "[1, 2]", "[1, 2]");
+  value(TYPE_ARRAY | TYPE_STRING, "[\"a\"]", "[\"a\"]");
+  value(TYPE_ARRAY | TYPE_STRING, "a.c", "\"a.c\"");
+  value(TYPE_STRING | TYPE_INTEGER, "7", "7");
+  value(TYPE_ANY, "7", "7");
+  value(TYPE_ANY, "seven", "\"seven\"");
+  value(TYPE_ANY, "\"quoted\"", "\"\\\"quoted\\\"\"");
+  value(TYPE_OBJECT, "{'a': True, 'b': [None, 1.5, 'it\\'s'], 'c': (1,)}",
         "{\"a\":true,\"b\":[null,1.5,\"it's\"],\"c\":[1]}");
 }
 
 static void t4_values_that_do_not_fit_become_strings(void **state) {
   (void)state;
-  value(TOOL_INTEGER, "5.5", "\"5.5\"");
-  value(TOOL_INTEGER, "five", "\"five\"");
-  value(TOOL_INTEGER, "", "\"\"");
-  value(TOOL_INTEGER, "1e300", "\"1e300\"");
-  value(TOOL_INTEGER, "[1]", "\"[1]\"");
-  value(TOOL_NUMBER | TOOL_INTEGER, "NaN", "\"NaN\"");
-  value(TOOL_NUMBER | TOOL_INTEGER, "05", "\"05\"");
-  value(TOOL_NUMBER | TOOL_INTEGER, "1 2", "\"1 2\"");
-  value(TOOL_BOOLEAN, "yes", "\"yes\"");
-  value(TOOL_BOOLEAN, "1", "\"1\"");
-  value(TOOL_NULL, "nil", "\"nil\"");
-  value(TOOL_OBJECT, "[1]", "\"[1]\"");
-  value(TOOL_ARRAY, "{\"a\":1}", "\"{\\\"a\\\":1}\"");
-  value(TOOL_OBJECT, "{\"a\":}", "\"{\\\"a\\\":}\"");
-  value(TOOL_OBJECT, "{1: 2}", "\"{1: 2}\"");
-  value(TOOL_ARRAY, "(1)", "\"(1)\"");
+  value(TYPE_INTEGER, "5.5", "\"5.5\"");
+  value(TYPE_INTEGER, "five", "\"five\"");
+  value(TYPE_INTEGER, "", "\"\"");
+  value(TYPE_INTEGER, "1e300", "\"1e300\"");
+  value(TYPE_INTEGER, "[1]", "\"[1]\"");
+  value(TYPE_NUMBER | TYPE_INTEGER, "NaN", "\"NaN\"");
+  value(TYPE_NUMBER | TYPE_INTEGER, "05", "\"05\"");
+  value(TYPE_NUMBER | TYPE_INTEGER, "1 2", "\"1 2\"");
+  value(TYPE_BOOLEAN, "yes", "\"yes\"");
+  value(TYPE_BOOLEAN, "1", "\"1\"");
+  value(TYPE_NULL, "nil", "\"nil\"");
+  value(TYPE_OBJECT, "[1]", "\"[1]\"");
+  value(TYPE_ARRAY, "{\"a\":1}", "\"{\\\"a\\\":1}\"");
+  value(TYPE_OBJECT, "{\"a\":}", "\"{\\\"a\\\":}\"");
+  value(TYPE_OBJECT, "{1: 2}", "\"{1: 2}\"");
+  value(TYPE_ARRAY, "(1)", "\"(1)\"");
 }
 
 static void python(const char *text, const char *expected) {
